@@ -1,0 +1,20 @@
+#pragma once
+
+#include <span>
+
+#include "equipoise/model/heads.h"
+#include "equipoise/model/mask.h"
+#include "equipoise/model/plans.h"
+#include "equipoise/model/work.h"
+
+namespace equipoise {
+
+/// Derives all messages of one mask of a bucket from its work.
+///
+/// Queries: one message for each work item whose owner is not its member, in the item's round. Keys: for each member and segment the visible keys of its items that it
+/// does not own, cut at their owners' pieces, sent once, before the first round that needs them; KV heads with the same rows and rounds share a message.
+/// rounds = 1 + the last round of any item. Cost: O(items log items + messages). Sorted as model/exchange.h says.
+Exchange plan_exchange(std::span<const Sequence> sequences, std::span<const Sharding> shardings,
+                       std::span<const WorkItem> work, const Mask& mask, const Heads& heads, int64_t cp);
+
+}  // namespace equipoise
