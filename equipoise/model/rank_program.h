@@ -3,6 +3,7 @@
 #include <span>
 #include <vector>
 
+#include "equipoise/base/ids.h"
 #include "equipoise/model/heads.h"
 #include "equipoise/model/mask.h"
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "equipoise/base/errors.h"
 #include "equipoise/model/document.h"
 #include "equipoise/model/plan_inputs.h"
 #include "equipoise/model/plans.h"

@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include "equipoise/base/errors.h"
 #include "equipoise/model/plan_inputs.h"
 #include "equipoise/model/plans.h"
 #include "equipoise/model/rank_program.h"
