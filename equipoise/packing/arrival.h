@@ -1,6 +1,8 @@
 #pragma once
 
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "equipoise/model/document.h"
 #include "equipoise/model/plan_inputs.h"
@@ -8,17 +10,40 @@
 
 namespace equipoise {
 
-/// Documents from their lengths, with loss_tokens = max(0, length - 1), in arrival order: the input's, or with shuffle Fisher-Yates from the last
-/// index down, j = next % (i + 1), splitmix64 seeded with seed + epoch.
-/// Errors: InputError for a negative length or one above 2^40, naming the document.
+/// Documents from their lengths, with loss_tokens = max(0, length - 1), in arrival order: the input's, or with shuffle
+/// Fisher-Yates from the last index down, j = next % (i + 1), splitmix64 seeded with seed + epoch. Errors: InputError
+/// for a negative length, one above 2^40, or a sum above 2^60, naming the document.
 Corpus make_corpus(std::span<const int64_t> lengths_tokens, const Arrival& arrival);
 
-/// The same for documents that carry their own loss_tokens, by id.
+/// The same for documents that carry their own loss_tokens, by id. Errors: also for ids that are not 0, 1, ... and
+/// loss_tokens outside 0 .. length.
 Corpus make_corpus(std::vector<Document> documents, const Arrival& arrival);
 
-/// The pieces of a document that packing may place, after the over-long policy: the document itself, pieces of `window_tokens` (split), its first
-/// window_tokens (truncate), or none (drop, or length 0). Counts what is cut in `untrained`.
-/// Errors: InputError under policy error, naming the document and its length.
-std::vector<Segment> admit_document(const Document& document, int64_t window_tokens, Overlong policy, Untrained& untrained);
+/// Refuses a corpus that a later step would refuse, so that a long run ends before it begins.
+/// Errors: InputError under policy error for the first document by id that is longer than the window.
+void check_lengths(const Corpus& corpus, int64_t window_tokens, Overlong policy);
+
+/// The pieces of a document that packing may place, after the over-long policy: the document itself, pieces of
+/// `window_tokens` (split), its first window_tokens (truncate), or none (drop, or length 0). Counts what is cut in
+/// `untrained`. Errors: InputError under policy error, naming the document and its length.
+std::vector<Segment> admit_document(const Document& document, int64_t window_tokens, Overlong policy,
+                                    Untrained& untrained);
+
+/// Tokens of the pieces that admit_document returns; its length under policy error.
+int64_t admitted_tokens(const Document& document, int64_t window_tokens, Overlong policy);
+
+/// What a step has to pack.
+struct Waiting {
+  std::pair<int64_t, int64_t> arrived = {0, 0};  ///< [first, end) positions of the arrival order
+  std::vector<Held> pieces;  ///< those held before, in their order, then those that arrived, in theirs
+  Untrained untrained;       ///< of the documents that arrived
+};
+
+/// Lets the longest run of next documents arrive whose admitted tokens sum to at most `room_tokens`; at least one where
+/// nothing is held. Cost: O(held + arrivals). Errors as admit_document.
+Waiting take_arrivals(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state, int64_t room_tokens);
+
+/// Whether nothing is left to pack: no document to arrive and none held.
+bool is_finished(const Corpus& corpus, const PackerState& state);
 
 }  // namespace equipoise

@@ -4,6 +4,7 @@
 #include "equipoise/model/document.h"
 #include "equipoise/model/plan_inputs.h"
 #include "equipoise/model/plans.h"
+#include "equipoise/packing/arrival.h"
 
 namespace equipoise {
 
@@ -13,25 +14,27 @@ struct PackedStep {
   std::vector<Sequence> sequences;               ///< exactly M = dp * micro_steps
   Untrained untrained;                           ///< of the documents that arrived in this step
   PackerState after;
-  Violations violations;                         ///< a step that cannot be packed, and why
+  Violations violations;  ///< a step that cannot be packed, and why
 };
-
-/// Whether nothing is left to pack: no document to arrive and none held.
-bool is_finished(const Corpus& corpus, const PackerState& state);
 
 /// Packs the next documents in arrival order, cutting them at sequence borders.
 ///
-/// Arrivals are the longest run of next documents that together with what is held sum to at most M * S tokens, at least one. Sequence j takes pieces in order
-/// until it holds at least ceil(tokens left / sequences left), never above S (the rest of a piece goes on in the next sequence as a segment of its own), and
-/// leaves one piece for each later sequence while there are enough. An over-long document is cut by policy first; pieces that do not fit in the step are held.
-/// Cost: O(arrivals). Errors: InputError under policy error. Source: correctness rule "what arrives"; Plain-4D of WLB-LLM.
+/// Arrivals are the longest run of next documents that together with what is held sum to at most M * S tokens, at least
+/// one where nothing is held. Sequence j takes pieces in order until it holds at least ceil(tokens left / sequences
+/// left), never above S (the rest of a piece goes on in the next sequence as a segment of its own), and leaves one
+/// piece for each later sequence while there are enough. An over-long document is cut by policy first; pieces that do
+/// not fit in the step are held, and so are pieces above the cap on the segments of a sequence. Guarantee: a sequence
+/// is empty only where there are fewer pieces than sequences. Cost: O(arrivals). Errors: InputError under policy error.
+/// Source: correctness rule "what arrives"; Plain-4D of WLB-LLM.
 PackedStep pack_plain(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state);
 
-/// Packs whole documents into M windows of S tokens, so that the heaviest sequence is light: longest first onto the sequence with the least attention work
-/// that has room. What finds no room is held and placed first in the next step.
+/// Packs whole documents into M windows of S tokens, so that the heaviest sequence is light: longest first onto the
+/// sequence with the least attention work that has room (pairs, each mask counted with its layers; ties to the lower
+/// sequence). What finds no room is held and placed first in the next step.
 ///
-/// Arrivals of step t: the longest run such that all arrivals so far sum to at most (t + 1) * M * S and, held plus arrived, to at most 1.5 * M * S.
-/// Cost: O(n log n + n M). Errors as pack_plain. Source: Fixed-4D of WLB-LLM with a window of one global batch.
+/// Arrivals of step t: the longest run such that all arrivals so far sum to at most (t + 1) * M * S and, held plus
+/// arrived, to at most 1.5 * M * S. Cost: O(n log n + n M). Errors as pack_plain. Source: Fixed-4D of WLB-LLM with a
+/// window of one global batch.
 PackedStep pack_whole(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state);
 
 }  // namespace equipoise

@@ -6,11 +6,20 @@
 
 namespace equipoise {
 
-/// Plans the global part of the next optimizer step: packing and placement. Small; every rank makes it alone and gets the same.
-/// Requires validate(inputs). Errors: InputError under policy error for an over-long document; for a step that cannot be packed, with the reason.
+/// Plans the global part of the next optimizer step: packing and placement. Small; every rank makes it alone and gets
+/// the same. Requires validate(inputs).
+///
+/// loss_tokens  targets of the step. A document with the default count gives each row whose next token is within its
+/// trained extent (its length, or
+///              where it was truncated); a cut made by packing hides no target. A document with its own count gives it
+///              to the step that trains its last token, also where its pieces are spread over several steps.
+/// balances     of predicted attention time: micro_batches bounded by the heaviest segment alone, pools by the bound of
+/// placement Errors: InputError under policy error for an over-long document; for a step that cannot be packed, with
+/// the reason; for a state that does not belong to the corpus, or with nothing left to plan (is_finished).
 StepPlan plan_step(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state);
 
-/// Plans one bucket: sharding, tiling, exchange. A rank calls it for its own pool only, so its cost does not grow with the cluster.
+/// Plans one bucket: sharding, tiling, exchange. A rank calls it for its own pool only, so its cost does not grow with
+/// the cluster.
 BucketPlan plan_bucket(const PlanInputs& inputs, const StepPlan& step, const Bucket& bucket);
 
 }  // namespace equipoise

@@ -21,4 +21,9 @@ struct Stages {
 /// The stages of a preset. Errors: InputError for one whose stages do not exist yet, naming those that do.
 Stages preset(Strategy strategy);
 
+/// The stages that inputs ask for: the preset of their strategy, with its options.
+/// Errors: as preset(); InputError for an option that the strategy cannot honour yet (equipoise with a delay, fixed
+/// with a longer window, queues).
+Stages stages_of(const PlanInputs& inputs);
+
 }  // namespace equipoise

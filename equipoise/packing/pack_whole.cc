@@ -1,0 +1,74 @@
+// Whole-document packing never cuts: longest first, each document goes to the sequence with the least attention work
+// that has room. Sequences are windows of S tokens; what finds no room waits, and goes first in the next step.
+
+#include <algorithm>
+
+#include "equipoise/base/integers.h"
+#include "equipoise/model/workload.h"
+#include "equipoise/packing/packing.h"
+
+namespace equipoise {
+namespace {
+
+struct Bin {
+  Sequence sequence;
+  int64_t tokens = 0;
+  int64_t work = 0;
+};
+
+/// Tokens that may arrive: what the steps so far leave of their windows, and at most 1.5 windows of waiting documents.
+int64_t room_for_arrivals(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state) {
+  const int64_t window = inputs.limits.window_tokens;
+  const int64_t step_tokens = inputs.sequences() * window;
+  int64_t arrived = 0;
+  for (int64_t i = 0; i < state.position; ++i)
+    arrived += admitted_tokens(corpus.documents[corpus.order[i].value], window, inputs.arrival.overlong);
+  int64_t held = 0;
+  for (const Held& piece : state.held) held += piece.length_tokens;
+  const int64_t by_steps = mul_div(state.step + 1, step_tokens, 1) - arrived;
+  const int64_t by_waiting = step_tokens + step_tokens / 2 - held;
+  return std::max<int64_t>(0, std::min(by_steps, by_waiting));
+}
+
+/// The bin with the least work that has room, or null. Ties go to the lower bin.
+Bin* lightest_with_room(std::vector<Bin>& bins, int64_t tokens, const Limits& limits) {
+  Bin* best = nullptr;
+  for (Bin& bin : bins) {
+    const bool room = bin.tokens + tokens <= limits.window_tokens &&
+                      static_cast<int64_t>(bin.sequence.segments.size()) < limits.max_documents;
+    if (room && (best == nullptr || bin.work < best->work)) best = &bin;
+  }
+  return best;
+}
+
+}  // namespace
+
+PackedStep pack_whole(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state) {
+  Waiting waiting = take_arrivals(inputs, corpus, state, room_for_arrivals(inputs, corpus, state));
+  PackedStep step{.arrived = waiting.arrived,
+                  .sequences = {},
+                  .untrained = std::move(waiting.untrained),
+                  .after = {.step = state.step + 1, .position = waiting.arrived.second, .held = {}},
+                  .violations = {}};
+
+  // Held pieces keep their place in front; only new ones are sorted. Ties stay in arrival order.
+  const auto first_new = waiting.pieces.begin() + static_cast<std::ptrdiff_t>(state.held.size());
+  std::stable_sort(first_new, waiting.pieces.end(),
+                   [](const Held& a, const Held& b) { return a.length_tokens > b.length_tokens; });
+
+  std::vector<Bin> bins(inputs.sequences());
+  for (const Held& piece : waiting.pieces) {
+    Bin* bin = lightest_with_room(bins, piece.length_tokens, inputs.limits);
+    if (bin == nullptr) {
+      step.after.held.push_back(piece);
+      continue;
+    }
+    bin->sequence.segments.push_back({piece.document, piece.begin_tokens, piece.length_tokens});
+    bin->tokens += piece.length_tokens;
+    bin->work += layered_pairs(inputs.masks, piece.length_tokens);
+  }
+  for (Bin& bin : bins) step.sequences.push_back(std::move(bin.sequence));
+  return step;
+}
+
+}  // namespace equipoise

@@ -1,0 +1,145 @@
+// The global part of a step: pack documents into sequences, place sequences into slots, and say how level the result
+// is. Every rank plans it alone; it is integers from end to end, so all get the same.
+
+#include <algorithm>
+#include <string>
+
+#include "equipoise/base/errors.h"
+#include "equipoise/base/integers.h"
+#include "equipoise/cost/cost.h"
+#include "equipoise/packing/packing.h"
+#include "equipoise/placement/placement.h"
+#include "equipoise/planner/planner.h"
+#include "equipoise/planner/presets.h"
+
+namespace equipoise {
+namespace {
+
+/// A state can come from a file: it must belong to these documents.
+void check_state(const Corpus& corpus, const PackerState& state) {
+  const auto documents = static_cast<int64_t>(corpus.documents.size());
+  const std::string remedy = "use the documents, seed and options with which the state was saved";
+  if (state.step < 0 || state.position < 0 || state.position > documents)
+    throw InputError("position " + std::to_string(state.position) + " at step " + std::to_string(state.step) +
+                         " does not fit " + std::to_string(documents) + " documents",
+                     "sampler state", remedy);
+  for (const Held& held : state.held) {
+    const int64_t id = held.document.value;
+    const bool known = id >= 0 && id < documents;
+    const bool inside = known && held.begin_tokens >= 0 && held.length_tokens > 0 &&
+                        held.length_tokens <= corpus.documents[id].length_tokens - held.begin_tokens;
+    if (!inside || held.since_step < 0 || held.since_step > state.step)
+      throw InputError("held document " + std::to_string(id) + " does not fit the documents", "sampler state", remedy);
+  }
+  if (is_finished(corpus, state))
+    throw InputError("no document is left to plan", "step " + std::to_string(state.step),
+                     "begin another epoch, or give more documents");
+}
+
+PackedStep pack(PackingRule rule, const PlanInputs& inputs, const Corpus& corpus, const PackerState& state) {
+  switch (rule) {
+    case PackingRule::plain: return pack_plain(inputs, corpus, state);
+    case PackingRule::whole: return pack_whole(inputs, corpus, state);
+  }
+  return {};
+}
+
+Placement place(PlacementRule rule, const PlanInputs& inputs, std::span<const int64_t> work) {
+  switch (rule) {
+    case PlacementRule::as_it_comes: return place_as_it_comes(work, inputs.mesh.dp, inputs.pool);
+    case PlacementRule::longest_first: return place_sequences(work, inputs.mesh.dp, inputs.pool);
+  }
+  return {};
+}
+
+/// Documents held before, then those that arrived, by position. Held ones arrived lately, so the walk backwards is
+/// short.
+std::vector<Document> listed_documents(const Corpus& corpus, const PackerState& before,
+                                       std::pair<int64_t, int64_t> arrived) {
+  std::vector<DocId> waiting;
+  for (const Held& held : before.held) waiting.push_back(held.document);
+  std::sort(waiting.begin(), waiting.end());
+  waiting.erase(std::unique(waiting.begin(), waiting.end()), waiting.end());
+
+  std::vector<Document> documents;
+  for (int64_t position = before.position - 1; position >= 0 && documents.size() < waiting.size(); --position)
+    if (std::binary_search(waiting.begin(), waiting.end(), corpus.order[position]))
+      documents.push_back(corpus.documents[corpus.order[position].value]);
+  std::reverse(documents.begin(), documents.end());
+  for (int64_t position = arrived.first; position < arrived.second; ++position)
+    documents.push_back(corpus.documents[corpus.order[position].value]);
+  return documents;
+}
+
+/// Targets of one segment. By default each row has one whose next token is trained too, in this segment or a later one.
+/// A document's own count belongs to the segment with its last trained token.
+int64_t loss_tokens_of(const PlanInputs& inputs, const Document& document, const Segment& segment) {
+  const bool truncated =
+      inputs.arrival.overlong == Overlong::truncate && document.length_tokens > inputs.limits.window_tokens;
+  const int64_t extent = truncated ? inputs.limits.window_tokens : document.length_tokens;
+  const bool last = segment.begin_tokens + segment.length_tokens == extent;
+  if (document.loss_tokens == document.length_tokens - 1) return segment.length_tokens - (last ? 1 : 0);
+  if (!last) return 0;
+  return truncated ? std::min(document.loss_tokens, extent - 1) : document.loss_tokens;
+}
+
+int64_t planned_loss_tokens(const PlanInputs& inputs, const Corpus& corpus, const std::vector<Sequence>& sequences) {
+  int64_t total = 0;
+  for (const Sequence& sequence : sequences)
+    for (const Segment& segment : sequence.segments)
+      total += loss_tokens_of(inputs, corpus.documents[segment.document.value], segment);
+  return total;
+}
+
+/// Heaviest over mean, and the bound over mean, of `count` loads that sum to `total`; 1 where there is no work.
+Balance balance_of(int64_t heaviest, int64_t bound, int64_t total, int64_t count) {
+  if (total == 0) return {ppm_one, ppm_one};
+  const auto ppm = [&](int64_t load) { return std::max(ppm_one, mul_div(load, count * ppm_one, total)); };
+  return {ppm(heaviest), ppm(bound)};
+}
+
+/// The heaviest segment alone: a sequence that holds it is at least as heavy.
+int64_t heaviest_segment(const PlanInputs& inputs, const std::vector<Sequence>& sequences) {
+  int64_t heaviest = 0;
+  for (const Sequence& sequence : sequences)
+    for (const Segment& segment : sequence.segments)
+      heaviest = std::max(heaviest, sequence_work_ns(inputs, Sequence{{segment}}));
+  return heaviest;
+}
+
+}  // namespace
+
+StepPlan plan_step(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state) {
+  const Stages stages = stages_of(inputs);
+  check_state(corpus, state);
+  PackedStep packed = pack(stages.packing, inputs, corpus, state);
+  if (!packed.violations.empty()) {
+    const Violation& first = packed.violations.front();
+    throw InputError("the step cannot be packed: " + first.what, first.where,
+                     "raise max_tokens, or relax the rule '" + first.rule + "'");
+  }
+  std::vector<int64_t> work;
+  for (const Sequence& sequence : packed.sequences) work.push_back(sequence_work_ns(inputs, sequence));
+  Placement placement = place(stages.placement, inputs, work);
+
+  StepPlan step;
+  step.step = state.step;
+  step.inputs_hash = hash_inputs(inputs);
+  step.arrived = packed.arrived;
+  step.documents = listed_documents(corpus, state, packed.arrived);
+  step.loss_tokens = planned_loss_tokens(inputs, corpus, packed.sequences);
+  step.buckets = make_buckets(placement.slots, inputs.mesh.dp, inputs.pool);
+  int64_t total = 0;
+  for (const int64_t load : work) total += load;
+  const auto sequences = static_cast<int64_t>(work.size());
+  step.micro_batches = balance_of(*std::max_element(work.begin(), work.end()),
+                                  heaviest_segment(inputs, packed.sequences), total, sequences);
+  step.pools = balance_of(placement.heaviest, placement.lower_bound, total, sequences / inputs.pool);
+  step.sequences = std::move(packed.sequences);
+  step.slots = std::move(placement.slots);
+  step.untrained = std::move(packed.untrained);
+  step.state_after = std::move(packed.after);
+  return step;
+}
+
+}  // namespace equipoise
