@@ -115,21 +115,21 @@ int64_t admitted_tokens(const Document& document, int64_t window_tokens, Overlon
   return policy == Overlong::truncate ? window_tokens : document.length_tokens;
 }
 
-Waiting take_arrivals(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state, int64_t room_tokens) {
+Arrivals take_arrivals(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state, int64_t room_tokens) {
   const int64_t window = inputs.limits.window_tokens;
   const Overlong policy = inputs.arrival.overlong;
-  Waiting waiting{.arrived = {state.position, state.position}, .pieces = state.held, .untrained = {}};
-  for (const auto end = static_cast<int64_t>(corpus.order.size()); waiting.arrived.second < end;
-       ++waiting.arrived.second) {
-    const Document& document = corpus.documents[corpus.order[waiting.arrived.second].value];
+  Arrivals arrivals{.positions = {state.position, state.position}, .pieces = state.held, .untrained = {}};
+  for (const auto end = static_cast<int64_t>(corpus.order.size()); arrivals.positions.second < end;
+       ++arrivals.positions.second) {
+    const Document& document = corpus.documents[corpus.order[arrivals.positions.second].value];
     const int64_t tokens = admitted_tokens(document, window, policy);
-    const bool forced = waiting.pieces.empty() && tokens > 0;
+    const bool forced = arrivals.pieces.empty() && tokens > 0;
     if (tokens > room_tokens && !forced) break;
     room_tokens = std::max<int64_t>(0, room_tokens - tokens);
-    for (const Segment& segment : admit_document(document, window, policy, waiting.untrained))
-      waiting.pieces.push_back({segment.document, segment.begin_tokens, segment.length_tokens, state.step, -1});
+    for (const Segment& segment : admit_document(document, window, policy, arrivals.untrained))
+      arrivals.pieces.push_back({segment.document, segment.begin_tokens, segment.length_tokens, state.step, -1});
   }
-  return waiting;
+  return arrivals;
 }
 
 bool is_finished(const Corpus& corpus, const PackerState& state) {

@@ -11,12 +11,12 @@
 namespace equipoise {
 
 /// Documents from their lengths, with loss_tokens = max(0, length - 1), in arrival order: the input's, or with shuffle
-/// Fisher-Yates from the last index down, j = next % (i + 1), splitmix64 seeded with seed + epoch. Errors: InputError
-/// for a negative length, one above 2^40, or a sum above 2^60, naming the document.
+/// Fisher-Yates from the last index down, j = next % (i + 1), splitmix64 seeded with seed + epoch.
+/// Errors: InputError for a negative length, one above 2^40, or a sum above 2^60, naming the document.
 Corpus make_corpus(std::span<const int64_t> lengths_tokens, const Arrival& arrival);
 
-/// The same for documents that carry their own loss_tokens, by id. Errors: also for ids that are not 0, 1, ... and
-/// loss_tokens outside 0 .. length.
+/// The same for documents that carry their own loss_tokens, by id.
+/// Errors: also for ids that are not 0, 1, ... and for loss_tokens outside 0 .. length.
 Corpus make_corpus(std::vector<Document> documents, const Arrival& arrival);
 
 /// Refuses a corpus that a later step would refuse, so that a long run ends before it begins.
@@ -24,24 +24,25 @@ Corpus make_corpus(std::vector<Document> documents, const Arrival& arrival);
 void check_lengths(const Corpus& corpus, int64_t window_tokens, Overlong policy);
 
 /// The pieces of a document that packing may place, after the over-long policy: the document itself, pieces of
-/// `window_tokens` (split), its first window_tokens (truncate), or none (drop, or length 0). Counts what is cut in
-/// `untrained`. Errors: InputError under policy error, naming the document and its length.
+/// `window_tokens` (split), its first window_tokens (truncate), or none (drop, or length 0). What is cut is counted in
+/// `untrained`.
+/// Errors: InputError under policy error, naming the document and its length; for a split into more than 2^20 pieces.
 std::vector<Segment> admit_document(const Document& document, int64_t window_tokens, Overlong policy,
                                     Untrained& untrained);
 
-/// Tokens of the pieces that admit_document returns; its length under policy error.
+/// Tokens of the pieces that admit_document returns; the length under policy error.
 int64_t admitted_tokens(const Document& document, int64_t window_tokens, Overlong policy);
 
 /// What a step has to pack.
-struct Waiting {
-  std::pair<int64_t, int64_t> arrived = {0, 0};  ///< [first, end) positions of the arrival order
+struct Arrivals {
+  std::pair<int64_t, int64_t> positions = {0, 0};  ///< [first, end) of the arrival order
   std::vector<Held> pieces;  ///< those held before, in their order, then those that arrived, in theirs
   Untrained untrained;       ///< of the documents that arrived
 };
 
 /// Lets the longest run of next documents arrive whose admitted tokens sum to at most `room_tokens`; at least one where
 /// nothing is held. Cost: O(held + arrivals). Errors as admit_document.
-Waiting take_arrivals(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state, int64_t room_tokens);
+Arrivals take_arrivals(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state, int64_t room_tokens);
 
 /// Whether nothing is left to pack: no document to arrive and none held.
 bool is_finished(const Corpus& corpus, const PackerState& state);

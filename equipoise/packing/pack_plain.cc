@@ -41,14 +41,14 @@ PackedStep pack_plain(const PlanInputs& inputs, const Corpus& corpus, const Pack
   const int64_t sequences = inputs.sequences();
   const int64_t window = inputs.limits.window_tokens;
   const int64_t room = std::max<int64_t>(0, sequences * window - total_tokens(state.held));
-  Waiting waiting = take_arrivals(inputs, corpus, state, room);
+  Arrivals arrivals = take_arrivals(inputs, corpus, state, room);
 
-  PackedStep step{.arrived = waiting.arrived,
+  PackedStep step{.arrived = arrivals.positions,
                   .sequences = {},
-                  .untrained = std::move(waiting.untrained),
+                  .untrained = std::move(arrivals.untrained),
                   .after = {},
                   .violations = {}};
-  std::deque<Held> pieces(waiting.pieces.begin(), waiting.pieces.end());
+  std::deque<Held> pieces(arrivals.pieces.begin(), arrivals.pieces.end());
   int64_t left = total_tokens(pieces);
   for (int64_t later = sequences - 1; later >= 0; --later) {
     const int64_t target = std::min(window, ceil_div(left, later + 1));

@@ -44,20 +44,20 @@ Bin* lightest_with_room(std::vector<Bin>& bins, int64_t tokens, const Limits& li
 }  // namespace
 
 PackedStep pack_whole(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state) {
-  Waiting waiting = take_arrivals(inputs, corpus, state, room_for_arrivals(inputs, corpus, state));
-  PackedStep step{.arrived = waiting.arrived,
+  Arrivals arrivals = take_arrivals(inputs, corpus, state, room_for_arrivals(inputs, corpus, state));
+  PackedStep step{.arrived = arrivals.positions,
                   .sequences = {},
-                  .untrained = std::move(waiting.untrained),
-                  .after = {.step = state.step + 1, .position = waiting.arrived.second, .held = {}},
+                  .untrained = std::move(arrivals.untrained),
+                  .after = {.step = state.step + 1, .position = arrivals.positions.second, .held = {}},
                   .violations = {}};
 
   // Held pieces keep their place in front; only new ones are sorted. Ties stay in arrival order.
-  const auto first_new = waiting.pieces.begin() + static_cast<std::ptrdiff_t>(state.held.size());
-  std::stable_sort(first_new, waiting.pieces.end(),
+  const auto first_new = arrivals.pieces.begin() + static_cast<std::ptrdiff_t>(state.held.size());
+  std::stable_sort(first_new, arrivals.pieces.end(),
                    [](const Held& a, const Held& b) { return a.length_tokens > b.length_tokens; });
 
   std::vector<Bin> bins(inputs.sequences());
-  for (const Held& piece : waiting.pieces) {
+  for (const Held& piece : arrivals.pieces) {
     Bin* bin = lightest_with_room(bins, piece.length_tokens, inputs.limits);
     if (bin == nullptr) {
       step.after.held.push_back(piece);

@@ -10,12 +10,15 @@ namespace equipoise {
 /// the same. Requires validate(inputs).
 ///
 /// loss_tokens  targets of the step. A document with the default count gives each row whose next token is within its
-/// trained extent (its length, or
-///              where it was truncated); a cut made by packing hides no target. A document with its own count gives it
-///              to the step that trains its last token, also where its pieces are spread over several steps.
-/// balances     of predicted attention time: micro_batches bounded by the heaviest segment alone, pools by the bound of
-/// placement Errors: InputError under policy error for an over-long document; for a step that cannot be packed, with
-/// the reason; for a state that does not belong to the corpus, or with nothing left to plan (is_finished).
+///              trained extent (its length, or where it was truncated): a cut made by packing hides no target. A
+///              document with its own count gives it to the step that trains its last token, also where its pieces are
+///              spread over several steps.
+/// balances     of predicted attention time; micro_batches are bounded by the heaviest segment alone, pools by the
+///              bound of placement
+///
+/// Errors: InputError for options that the strategy cannot honour (stages_of); under policy error for an over-long
+/// document; for a step that cannot be packed, with the reason; for a state that does not belong to the corpus; with
+/// nothing left to plan (is_finished).
 StepPlan plan_step(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state);
 
 /// Plans one bucket: sharding, tiling, exchange. A rank calls it for its own pool only, so its cost does not grow with
