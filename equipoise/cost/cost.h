@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "equipoise/model/plan_inputs.h"
 #include "equipoise/model/plans.h"
@@ -17,39 +18,60 @@ struct PassTime {
   bool operator==(const PassTime&) const = default;
 };
 
-/// Kernel tiles of one head for rows of a segment against their visible keys: row blocks of tile_rows from rows.begin, key blocks of tile_keys; partly used
-/// tiles count whole. A causal document of 1024 tokens in 128 x 128 tiles has 36.
+/// Kernel tiles of one head for rows of a segment against their visible keys: row blocks of tile_rows from rows.begin,
+/// key blocks of tile_keys; partly used tiles count whole. A causal document of 1024 tokens in 128 x 128 tiles has 36.
+/// Key blocks count from the first key that any of the rows sees. O(log length).
 int64_t kernel_tiles(const AttentionCost& cost, const Mask& mask, Range rows, int64_t length_tokens);
 
-/// Predicted time of one entry: `query_heads` heads, `kv_heads` of keys, of the given rows. Without the call's own launch.
-PassTime entry_time(const CostTable& cost, const Mask& mask, const Heads& heads, Range rows, int64_t length_tokens, int64_t query_heads);
+/// Predicted time of one entry: `query_heads` heads, and the KV heads that serve them, of the given rows. Without the
+/// call's own launch. Cheap: searches call it.
+PassTime entry_time(const CostTable& cost, const Mask& mask, const Heads& heads, Range rows, int64_t length_tokens,
+                    int64_t query_heads);
 
 /// Predicted time of the linear part of one layer for `rows` rows on a rank.
 PassTime linear_time(const CostTable& cost, int64_t rows);
+
+/// `ns` of a rank of nominal speed, on a rank of `speed_ppt` parts per thousand of it.
+int64_t at_speed(int64_t ns, int64_t speed_ppt);
+
+/// Predicted attention time of one layer, by member at nominal speed: the entries of its work, and one call in each
+/// round in which it has any.
+std::vector<PassTime> attention_times(const CostTable& cost, const Mask& mask, const Heads& heads,
+                                      std::span<const Sequence> sequences, std::span<const WorkItem> work,
+                                      int64_t members);
+
+/// Bytes of received rows that each member holds at once in the forward: its foreign keys and values, which live
+/// through all rounds, and the queries of its fullest round. Outputs that come back are not counted: they go into the
+/// owner's own rows.
+std::vector<int64_t> held_bytes(const CostTable& cost, const Heads& heads, const Exchange& exchange, int64_t members);
 
 /// What one member does in one layer.
 struct MemberLoad {
   PassTime attention;
   PassTime linear;
-  int64_t pairs = 0;                 ///< allowed pairs x query heads
-  int64_t sent_bytes = 0;            ///< forward
-  int64_t received_bytes = 0;        ///< forward
-  PassTime exchange;                 ///< its messages, each on its own link, both trips of both passes
+  int64_t pairs = 0;           ///< allowed pairs x query heads
+  int64_t sent_bytes = 0;      ///< forward
+  int64_t received_bytes = 0;  ///< forward
+  PassTime exchange;           ///< its messages, each on its own link, both trips of both passes
   bool operator==(const MemberLoad&) const = default;
 };
 
 /// Loads of all members for one mask of a bucket, by member.
 std::vector<MemberLoad> member_loads(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask_index);
 
-/// Predicted time of a bucket through the whole model: for each mask its layers times (slowest linear + slowest attention + exposed exchange).
+/// Predicted time of one layer of one mask: slowest linear + slowest attention + exposed exchange.
 /// With rounds run one after another all of the exchange is exposed: the slowest member's.
+PassTime layer_time(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask_index);
+
+/// Predicted time of a bucket through the whole model: each mask's layers times its layer's time.
 PassTime bucket_time(const PlanInputs& inputs, const BucketPlan& bucket);
 
-/// Attention work of a sequence in predicted nanoseconds, all layers, forward and backward, one rank: what packing and placement balance.
+/// Attention work of a sequence in predicted nanoseconds, all layers, forward and backward, one rank: what packing and
+/// placement balance.
 int64_t sequence_work_ns(const PlanInputs& inputs, const Sequence& sequence);
 
-/// Predicted time of a step from its buckets' times, which are in order (micro_step, pool): sync per step = the slowest pool's sum; per micro-step = the sum of the
-/// slowest.
+/// Predicted time of a step from its buckets' times, which are in order (micro_step, pool): sync per step = the slowest
+/// pool's sum; per micro-step = the sum of the slowest.
 int64_t step_time_ns(DpSync dp_sync, std::span<const PassTime> buckets, int64_t pools);
 
 }  // namespace equipoise

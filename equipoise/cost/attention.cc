@@ -1,0 +1,65 @@
+// Attention and linear time of a rank from the integer tables: what a kernel entry, a set of work items and a number of
+// rows take.
+
+#include <algorithm>
+
+#include "equipoise/cost/cost.h"
+
+namespace equipoise {
+
+PassTime entry_time(const CostTable& cost, const Mask& mask, const Heads& heads, Range rows, int64_t length_tokens,
+                    int64_t query_heads) {
+  if (rows.length <= 0 || query_heads <= 0) return {};
+  const AttentionCost& kernel = cost.attention;
+  const int64_t keys = visible_keys(mask, rows, length_tokens).length;
+  const int64_t kv_heads = ceil_div(query_heads, heads.group());
+  const int64_t blocks = ceil_div(rows.length, kernel.tile_rows);
+  const int64_t tiles = kernel_tiles(kernel, mask, rows, length_tokens);
+  // Queries read and outputs written, keys and values read.
+  const int64_t bytes = 2 * (rows.length * query_heads + keys * kv_heads) * heads.size * cost.element_bytes;
+  const int64_t forward = kernel.entry_ns + mul_div(query_heads * blocks, kernel.block_ps, 1000) +
+                          mul_div(query_heads * tiles, evaluate(kernel.tile_ps, keys), 1000) +
+                          mul_div(bytes, kernel.kilobyte_ps, 1024 * 1000);
+  return {forward, mul_div(forward, evaluate(kernel.backward_ppm, keys), ppm_one)};
+}
+
+PassTime linear_time(const CostTable& cost, int64_t rows) {
+  if (rows <= 0) return {};
+  const int64_t forward = mul_div(rows, evaluate(cost.linear.token_ps, rows), 1000);
+  return {forward, mul_div(forward, cost.linear.backward_ppm, ppm_one)};
+}
+
+int64_t at_speed(int64_t ns, int64_t speed_ppt) { return mul_div(ns, 1000, speed_ppt); }
+
+std::vector<PassTime> attention_times(const CostTable& cost, const Mask& mask, const Heads& heads,
+                                      std::span<const Sequence> sequences, std::span<const WorkItem> work,
+                                      int64_t members) {
+  std::vector<PassTime> times(members);
+  const WorkItem* last = nullptr;
+  for (const WorkItem& item : work) {
+    PassTime& time = times[item.member.value];
+    // Work is sorted by (member, round): a new pair is a new kernel call.
+    if (last == nullptr || last->member != item.member || last->round != item.round) {
+      time.forward_ns += cost.attention.call_ns;
+      time.backward_ns += cost.attention.call_ns;
+    }
+    last = &item;
+    const int64_t length = sequences[item.replica_in_pool].segments[item.segment].length_tokens;
+    const PassTime entry = entry_time(cost, mask, heads, {item.q_begin, item.q_length}, length, item.heads);
+    time.forward_ns += entry.forward_ns;
+    time.backward_ns += entry.backward_ns;
+  }
+  return times;
+}
+
+int64_t sequence_work_ns(const PlanInputs& inputs, const Sequence& sequence) {
+  int64_t work = 0;
+  for (const Mask& mask : inputs.masks)
+    for (const Segment& segment : sequence.segments)
+      work += mask.layers * entry_time(inputs.cost, mask, inputs.heads, {0, segment.length_tokens},
+                                       segment.length_tokens, inputs.heads.query)
+                                .total();
+  return work;
+}
+
+}  // namespace equipoise

@@ -1,0 +1,213 @@
+// What a bucket costs: every member's attention, linear work and messages, then the slowest of each, because members
+// wait for one another before the attention, in each exchange, and at the end of the layer.
+
+#include <algorithm>
+#include <array>
+
+#include "equipoise/cost/cost.h"
+
+namespace equipoise {
+namespace {
+
+/// Bytes of one row of one head on each of the four trips of a layer.
+struct RowBytes {
+  int64_t forward_out = 0;
+  int64_t forward_back = 0;
+  int64_t backward_out = 0;
+  int64_t backward_back = 0;
+};
+
+/// Out: q. Back: o, lse. Backward out: q, o, do, lse; back: dq.
+RowBytes query_bytes(const CostTable& cost, const Heads& heads) {
+  const int64_t cell = heads.size * cost.element_bytes;
+  return {cell, cell + cost.statistic_bytes, 3 * cell + cost.statistic_bytes, cell};
+}
+
+/// Out: k, v. Nothing comes back in the forward; dk, dv in the backward.
+RowBytes key_bytes(const CostTable& cost, const Heads& heads) {
+  const int64_t cell = heads.size * cost.element_bytes;
+  return {2 * cell, 0, 2 * cell, 2 * cell};
+}
+
+/// Bytes of one member on one kind of link in one exchange.
+struct Traffic {
+  int64_t sent = 0;
+  int64_t received = 0;
+};
+
+/// Trips in the order of RowBytes, on links 0 (node) and 1 (network), of one round of one member.
+using RoundTraffic = std::array<std::array<Traffic, 2>, 4>;
+
+struct Ledger {
+  int64_t rounds = 1;
+  std::vector<RoundTraffic> traffic;  ///< by (member, round)
+
+  RoundTraffic& at(MemberId member, int64_t round) { return traffic[member.value * rounds + round]; }
+};
+
+/// Adds all trips of a message.
+void add_message(const Message& message, const RowBytes& row, int64_t link, Ledger& ledger) {
+  const int64_t cells = message.block.length_tokens * message.block.heads;
+  const auto out = [&](int64_t trip, int64_t bytes) {
+    ledger.at(message.from, message.round)[trip][link].sent += cells * bytes;
+    ledger.at(message.to, message.round)[trip][link].received += cells * bytes;
+  };
+  const auto back = [&](int64_t trip, int64_t bytes) {
+    ledger.at(message.to, message.last_round)[trip][link].sent += cells * bytes;
+    ledger.at(message.from, message.last_round)[trip][link].received += cells * bytes;
+  };
+  out(0, row.forward_out);
+  back(1, row.forward_back);
+  out(2, row.backward_out);
+  back(3, row.backward_back);
+}
+
+/// Time of one trip: links of both kinds work at once and in both directions, so the fullest decides.
+int64_t trip_time(const CostTable& cost, const std::array<Traffic, 2>& traffic) {
+  int64_t slowest = 0;
+  for (const auto& [link, moved] : {std::pair(cost.node, traffic[0]), std::pair(cost.network, traffic[1])}) {
+    const int64_t bytes = std::max(moved.sent, moved.received);
+    if (bytes > 0) slowest = std::max(slowest, link.latency_ns + mul_div(bytes, link.kilobyte_ps, 1024 * 1000));
+  }
+  return slowest;
+}
+
+void add_exchange(const PlanInputs& inputs, const Bucket& bucket, const Exchange& exchange,
+                  std::vector<MemberLoad>& loads) {
+  const int64_t cp = inputs.mesh.cp;
+  const int64_t first_replica = bucket.pool * inputs.pool;
+  const auto link_between = [&](MemberId a, MemberId b) {
+    const bool near =
+        same_node(inputs.mesh, first_replica + a.value / cp, a.value % cp, first_replica + b.value / cp, b.value % cp);
+    return near ? 0 : 1;
+  };
+  Ledger ledger{exchange.rounds, std::vector<RoundTraffic>(loads.size() * exchange.rounds)};
+  const RowBytes query = query_bytes(inputs.cost, inputs.heads);
+  const RowBytes key = key_bytes(inputs.cost, inputs.heads);
+  for (const Message& message : exchange.queries)
+    add_message(message, query, link_between(message.from, message.to), ledger);
+  for (const Message& message : exchange.keys)
+    add_message(message, key, link_between(message.from, message.to), ledger);
+  for (size_t member = 0; member < loads.size(); ++member)
+    for (int64_t round = 0; round < exchange.rounds; ++round) {
+      const RoundTraffic& trips = ledger.at(MemberId{static_cast<int64_t>(member)}, round);
+      for (const int64_t trip : {0, 1})
+        for (const Traffic& moved : trips[trip]) {
+          loads[member].sent_bytes += moved.sent;
+          loads[member].received_bytes += moved.received;
+        }
+      loads[member].exchange.forward_ns += trip_time(inputs.cost, trips[0]) + trip_time(inputs.cost, trips[1]);
+      loads[member].exchange.backward_ns += trip_time(inputs.cost, trips[2]) + trip_time(inputs.cost, trips[3]);
+    }
+}
+
+void add_linear(const PlanInputs& inputs, const BucketPlan& bucket, std::vector<MemberLoad>& loads) {
+  const int64_t cp = inputs.mesh.cp;
+  for (size_t replica = 0; replica < bucket.shardings.size(); ++replica) {
+    std::vector<int64_t> rows(cp, 0);
+    for (const ShardPiece& piece : bucket.shardings[replica].pieces) rows[piece.cp_rank] += piece.length_tokens;
+    for (int64_t rank = 0; rank < cp; ++rank)
+      loads[replica * cp + rank].linear = linear_time(inputs.cost, round_up(rows[rank], inputs.limits.align_tokens));
+  }
+}
+
+void add_attention(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask_index,
+                   std::vector<MemberLoad>& loads) {
+  const Mask& mask = inputs.masks[mask_index];
+  const auto work =
+      attention_work(bucket.sequences, bucket.shardings, bucket.layers[mask_index].tiles, inputs.heads, inputs.mesh.cp);
+  const auto times =
+      attention_times(inputs.cost, mask, inputs.heads, bucket.sequences, work, static_cast<int64_t>(loads.size()));
+  for (size_t member = 0; member < loads.size(); ++member) loads[member].attention = times[member];
+  for (const WorkItem& item : work) {
+    const int64_t length = bucket.sequences[item.replica_in_pool].segments[item.segment].length_tokens;
+    loads[item.member.value].pairs += item.heads * attention_pairs(mask, {item.q_begin, item.q_length}, length);
+  }
+}
+
+void apply_speeds(const PlanInputs& inputs, const Bucket& bucket, std::vector<MemberLoad>& loads) {
+  if (inputs.speeds_ppt.empty()) return;
+  const auto slow_down = [](PassTime& time, int64_t speed) {
+    time = {at_speed(time.forward_ns, speed), at_speed(time.backward_ns, speed)};
+  };
+  const auto first = bucket.pool * inputs.members();
+  for (size_t member = 0; member < loads.size(); ++member) {
+    const int64_t speed = inputs.speeds_ppt[first + static_cast<int64_t>(member)];
+    slow_down(loads[member].attention, speed);
+    slow_down(loads[member].linear, speed);
+  }
+}
+
+/// The slowest member's time in each pass.
+PassTime slowest(const std::vector<MemberLoad>& loads, PassTime MemberLoad::* part) {
+  PassTime time;
+  for (const MemberLoad& load : loads) {
+    time.forward_ns = std::max(time.forward_ns, (load.*part).forward_ns);
+    time.backward_ns = std::max(time.backward_ns, (load.*part).backward_ns);
+  }
+  return time;
+}
+
+}  // namespace
+
+std::vector<int64_t> held_bytes(const CostTable& cost, const Heads& heads, const Exchange& exchange, int64_t members) {
+  const int64_t cell = heads.size * cost.element_bytes;
+  std::vector<int64_t> keys(members, 0);
+  std::vector<int64_t> queries(members * exchange.rounds, 0);
+  for (const Message& message : exchange.keys)
+    keys[message.to.value] += 2 * cell * message.block.length_tokens * message.block.heads;
+  for (const Message& message : exchange.queries)
+    queries[message.to.value * exchange.rounds + message.round] +=
+        cell * message.block.length_tokens * message.block.heads;
+  for (int64_t member = 0; member < members; ++member) {
+    const auto first = queries.begin() + member * exchange.rounds;
+    keys[member] += *std::max_element(first, first + exchange.rounds);
+  }
+  return keys;
+}
+
+std::vector<MemberLoad> member_loads(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask_index) {
+  std::vector<MemberLoad> loads(inputs.members());
+  add_attention(inputs, bucket, mask_index, loads);
+  add_linear(inputs, bucket, loads);
+  add_exchange(inputs, bucket.bucket, bucket.layers[mask_index].exchange, loads);
+  apply_speeds(inputs, bucket.bucket, loads);
+  return loads;
+}
+
+PassTime layer_time(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask_index) {
+  const auto loads = member_loads(inputs, bucket, mask_index);
+  PassTime time;
+  for (const auto part : {&MemberLoad::linear, &MemberLoad::attention, &MemberLoad::exchange}) {
+    const PassTime most = slowest(loads, part);
+    time.forward_ns += most.forward_ns;
+    time.backward_ns += most.backward_ns;
+  }
+  return time;
+}
+
+PassTime bucket_time(const PlanInputs& inputs, const BucketPlan& bucket) {
+  PassTime time;
+  for (size_t m = 0; m < inputs.masks.size(); ++m) {
+    const PassTime layer = layer_time(inputs, bucket, static_cast<int64_t>(m));
+    time.forward_ns += inputs.masks[m].layers * layer.forward_ns;
+    time.backward_ns += inputs.masks[m].layers * layer.backward_ns;
+  }
+  return time;
+}
+
+int64_t step_time_ns(DpSync dp_sync, std::span<const PassTime> buckets, int64_t pools) {
+  std::vector<int64_t> pool_sums(pools, 0);
+  int64_t sum_of_slowest = 0;
+  int64_t slowest_now = 0;
+  for (size_t b = 0; b < buckets.size(); ++b) {
+    const auto pool = static_cast<int64_t>(b) % pools;
+    pool_sums[pool] += buckets[b].total();
+    slowest_now = std::max(pool == 0 ? 0 : slowest_now, buckets[b].total());
+    if (pool == pools - 1) sum_of_slowest += slowest_now;
+  }
+  const int64_t slowest_sum = *std::max_element(pool_sums.begin(), pool_sums.end());
+  return dp_sync == DpSync::micro_step ? sum_of_slowest : slowest_sum;
+}
+
+}  // namespace equipoise

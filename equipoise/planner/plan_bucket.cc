@@ -1,0 +1,98 @@
+// A bucket is planned in three stages: shard each sequence, place tiles for each mask, derive the messages. Masks are
+// planned apart, because their layers run apart; each keeps its tiles only where the preset trusts them or they are
+// predicted to pay.
+
+#include <algorithm>
+
+#include "equipoise/base/errors.h"
+#include "equipoise/cost/cost.h"
+#include "equipoise/exchange/exchange_plan.h"
+#include "equipoise/model/work.h"
+#include "equipoise/planner/planner.h"
+#include "equipoise/planner/presets.h"
+#include "equipoise/sharding/sharding.h"
+#include "equipoise/tiling/tiling.h"
+
+namespace equipoise {
+namespace {
+
+/// Speeds of the pool's members; empty where all are nominal.
+std::span<const int64_t> pool_speeds(const PlanInputs& inputs, int64_t pool) {
+  if (inputs.speeds_ppt.empty()) return {};
+  return std::span(inputs.speeds_ppt).subspan(pool * inputs.members(), inputs.members());
+}
+
+std::vector<Tile> place_tiles(const PlanInputs& inputs, TilingRule rule, const BucketPlan& plan, const Mask& mask) {
+  switch (rule) {
+    case TilingRule::owner: return {};
+    case TilingRule::ulysses: return tile_ulysses(plan.shardings, inputs.heads, inputs.mesh.cp);
+    case TilingRule::pooled: break;
+  }
+  return tile_pooled({.sequences = plan.sequences,
+                      .shardings = plan.shardings,
+                      .mask = mask,
+                      .heads = inputs.heads,
+                      .cost = inputs.cost,
+                      .speeds_ppt = pool_speeds(inputs, plan.bucket.pool),
+                      .cp = inputs.mesh.cp,
+                      .exchange_bytes = inputs.limits.exchange_bytes});
+}
+
+LayerPlan make_layer(const PlanInputs& inputs, const BucketPlan& plan, const Mask& mask, std::vector<Tile> tiles) {
+  const auto work = attention_work(plan.sequences, plan.shardings, tiles, inputs.heads, inputs.mesh.cp);
+  Exchange exchange = plan_exchange(plan.sequences, plan.shardings, work, mask, inputs.heads, inputs.mesh.cp);
+  return {std::move(tiles), std::move(exchange)};
+}
+
+/// The most bytes of received rows that a member holds at once.
+int64_t most_held_bytes(const PlanInputs& inputs, const LayerPlan& layer) {
+  const auto held = held_bytes(inputs.cost, inputs.heads, layer.exchange, inputs.members());
+  return *std::max_element(held.begin(), held.end());
+}
+
+/// The last layer of the plan is the better of the one it has and `other`: one that meets the cap before one that does
+/// not, then the faster, then the one it has.
+void keep_better(const PlanInputs& inputs, BucketPlan& plan, LayerPlan other) {
+  const auto mask = static_cast<int64_t>(plan.layers.size()) - 1;
+  const auto rank = [&] {
+    const bool fits = most_held_bytes(inputs, plan.layers.back()) <= inputs.limits.exchange_bytes;
+    return std::pair(!fits, layer_time(inputs, plan, mask).total());
+  };
+  const auto now = rank();
+  std::swap(plan.layers.back(), other);
+  if (rank() >= now) std::swap(plan.layers.back(), other);
+}
+
+void append_layer(const PlanInputs& inputs, const Stages& stages, const Mask& mask, BucketPlan& plan) {
+  auto tiles = place_tiles(inputs, stages.tiling, plan, mask);
+  LayerPlan placed = make_layer(inputs, plan, mask, std::move(tiles));
+  if (!stages.never_slower || placed.tiles.empty()) {
+    plan.layers.push_back(std::move(placed));
+  } else {
+    plan.layers.push_back(make_layer(inputs, plan, mask, {}));
+    keep_better(inputs, plan, std::move(placed));
+  }
+  const int64_t held = most_held_bytes(inputs, plan.layers.back());
+  if (held > inputs.limits.exchange_bytes)
+    throw InputError("exchange_bytes " + std::to_string(inputs.limits.exchange_bytes) + " is too small",
+                     "micro-step " + std::to_string(plan.bucket.micro_step) + ", pool " +
+                         std::to_string(plan.bucket.pool) + ", where a member must hold " + std::to_string(held) +
+                         " bytes of received rows",
+                     "raise the limit, or use a strategy that moves fewer keys");
+}
+
+}  // namespace
+
+BucketPlan plan_bucket(const PlanInputs& inputs, const StepPlan& step, const Bucket& bucket) {
+  const Stages stages = preset(inputs.strategy);
+  BucketPlan plan;
+  plan.bucket = bucket;
+  for (const SeqId sequence : bucket.sequences) {
+    plan.sequences.push_back(step.sequences[sequence.value]);
+    plan.shardings.push_back(shard_sequence(stages.sharding, plan.sequences.back(), inputs.mesh.cp));
+  }
+  for (const Mask& mask : inputs.masks) append_layer(inputs, stages, mask, plan);
+  return plan;
+}
+
+}  // namespace equipoise
