@@ -8,15 +8,16 @@ help:  ## list the targets
 build:  ## .venv/bin/equipoise, and `import equipoise` in .venv
 	@scripts/setup.sh compiler wheel
 
-run: build  ## train a small model on 2 ranks, unbalanced and balanced, and write a report
+run:  ## train a small model on 2 ranks, unbalanced and balanced, and write a report
+	@scripts/setup.sh compiler wheel
 	@scripts/run.sh
 
-test: build  ## all tests: the core with its slow checks on, then Python, the command line, the layers
-	@scripts/setup.sh compiler gtest pytest
+test:  ## all tests: the core with its slow checks on, then Python, the command line, the layers
+	@scripts/setup.sh compiler gtest wheel pytest
 	@scripts/test.sh
 
-bench: build  ## build the benchmarks and run those of the core
-	@scripts/setup.sh compiler bench
+bench:  ## build the benchmarks and run those of the core
+	@scripts/setup.sh compiler bench wheel
 	@scripts/bench.sh
 
 lint:  ## format, lint, sizes, layers

@@ -62,7 +62,7 @@ install_packages() {
   quietly apt-update apt-get update || true # one broken source among several is no reason to stop
   # shellcheck disable=SC2086
   quietly apt-install apt-get install -y --no-install-recommends $packages ||
-    fail "packages cannot be installed" "apt-get" "check the network and the package sources, or $remedy"
+    fail "packages cannot be installed" "apt-get" "check the network and the package sources, then $remedy"
 }
 
 # pip_install NAME ARGUMENT...: once for each list of arguments and content of requirement files.
@@ -93,7 +93,7 @@ build_wheel() {
   stamped wheel "$want" && return
   say "building the wheel"
   CMAKE_BUILD_PARALLEL_LEVEL=$jobs quietly wheel $venv/bin/python -m pip install --disable-pip-version-check \
-    --no-index --no-deps --no-build-isolation --force-reinstall -C build-dir=build/wheel . ||
+    --no-index --no-deps --no-build-isolation --force-reinstall --config-settings=build-dir=build/wheel . ||
     fail "the project does not build" "$logs/wheel.log" "read the first error above"
   stamp wheel "$want"
 }
