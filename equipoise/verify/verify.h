@@ -7,41 +7,63 @@
 #include "equipoise/model/plans.h"
 #include "equipoise/model/rank_program.h"
 
-// Independent checkers, one for each stage, one .cc each. They share no code with the solvers, count densely where they can, and include only model/ nouns and
-// base/ (not model/workload.h or model/work.h: the solvers count with those). Each returns every violation it finds, with a stable rule name, the place and the values.
+// Independent checkers, one for each stage, one .cc each. They share no code with the solvers, count densely where they
+// can, and include only model/ nouns and base/ (not model/workload.h or model/work.h: the solvers count with those).
+// Each returns every violation it finds, with a stable rule name, the place and the values.
 
 namespace equipoise {
 
-/// Packing: M sequences; every token of every document held before or arrived is trained once, untrained (as counted) or held after; caps on tokens and segments;
-/// arrival positions go on from `before`; delays within the bound; planned loss tokens.
-/// Rules: "sequence count", "segment in document", "token trained once", "tokens within cap", "segments within cap", "arrivals in order", "documents listed",
-/// "held since", "delay within bound", "untrained counted", "loss tokens counted".
+/// Packing: M sequences; every token of every document held before or arrived is trained once, untrained (as counted)
+/// or held after; caps on tokens and segments; arrival positions go on from `before`; planned loss tokens. Packings
+/// that cut keep the order of arrival, the others keep documents whole. No document that waits beyond the bound is
+/// passed by one that arrived later. Requires validate(inputs), here and below. Rules: "sequence count", "sequence
+/// empty", "segment in document", "document kept whole", "token trained once", "tokens within cap", "segments within
+/// cap", "arrivals in order", "documents listed", "documents in order", "held since", "delay within bound", "overlong
+/// refused", "untrained counted", "loss tokens counted".
 Violations check_packing(const PlanInputs& inputs, const PackerState& before, const StepPlan& step);
 
-/// Placement: slots are a permutation of N x dp; buckets follow from them. Rules: "slot in mesh", "slot used once", "buckets follow slots".
+/// Placement: slots are a permutation of N x dp; buckets follow from them; no balance is better than its bound.
+/// Rules: "slot in mesh", "slot used once", "buckets follow slots", "bound below result".
 Violations check_placement(const PlanInputs& inputs, const StepPlan& step);
 
-/// Sharding of one sequence: every token owned once, sorted, merged, cp ranks in range, ranks level within max(1, align).
-/// Rules: "piece in segment", "token owned once", "rank in group", "pieces sorted", "ranks level".
+/// Sharding of one sequence: every token owned once, pieces sorted and merged, cp ranks in range, ranks level within
+/// max(1, align); owners of a zigzag are those of its rule. Rules: "piece in segment", "token owned once", "rank in
+/// group", "pieces sorted", "pieces merged", "ranks level", "pieces follow rule".
 Violations check_sharding(const Sequence& sequence, const Sharding& sharding, int64_t cp, int64_t align_tokens);
 
-/// Tiles of one mask of a bucket. Rules: "tile in segment", "tile heads", "tiles overlap", "member in pool", "member owns rows", "round in range".
+/// Tiles of one mask of a bucket. Rules: "bucket shape", "tile in segment", "tile heads", "tiles overlap", "member in
+/// pool", "member owns rows", "round in range".
 Violations check_tiling(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask_index);
 
-/// Messages of one mask of a bucket: each executor has exactly the query and key rows it needs, from their owner, not before it is sent and not after it is needed.
-/// Rules: "message sorted", "member in pool", "sender owns rows", "receiver is another", "rows travel once", "query needed", "query missing", "key needed",
-/// "key missing", "round in range", "last round", "head in range".
+/// Messages of one mask of a bucket: each executor has exactly the query and key rows it needs, from their owner, not
+/// before it is sent and not after it is needed, and never holds more received bytes than its cap. Requires segments of
+/// at most 2^40 tokens. Rules: "bucket shape", "message sorted", "member in pool", "receiver is another", "head in
+/// range", "round in range", "block in segment", "exchange within cap", "sender owns rows", "rows travel once", "query
+/// needed", "query missing", "key needed", "key missing", "first round", "last round".
 Violations check_exchange(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask_index);
 
-/// One rank program: every cell that it reads or writes is in range, every list consistent; what the operator checks before it runs one.
-/// Rules: "header", "block in rows", "heads in range", "peer in pool", "entry in store", "entry shape", "arena in range", "return round", "row computed twice".
+/// One rank program: every cell that it reads or writes is in range, every list consistent; what the operator checks
+/// before it runs one. All that one member can see: that its rows are those of the plan is check_bucket_programs' to
+/// say. Rules: "header", "block in rows", "heads in range", "peer in pool", "sorted by peer", "arena in range", "arena
+/// written once", "arena cell filled", "return round", "flags agree", "entry shape", "entry in store", "entry keys",
+/// "row computed twice", "row never computed".
 Violations check_program(const RankProgram& program);
 
-/// The programs of all members of a pool, by member, each valid alone: every send has its receive with the same shape in the same order; flags and rounds agree; every real
-/// row and head is computed exactly once. Rules: "rounds agree", "send without receive", "receive without send", "flags agree", "row never computed".
+/// The programs of all members of a pool, by member: each valid alone, every send has its receive with the same shape
+/// in the same order, flags and rounds agree. Rules: those of check_program, "headers agree", "rounds agree", "send
+/// without receive", "receive without send".
 Violations check_program_set(std::span<const RankProgram> programs);
 
-/// All checks of one step, and of its buckets where they are given.
-Violations verify_step(const PlanInputs& inputs, const PackerState& before, const StepPlan& step, std::span<const BucketPlan> buckets);
+/// The programs of a bucket against its plan: every entry computes the rows and heads that the plan gives this member
+/// in this round, against exactly the keys that the mask shows them; every owned row and head is computed once.
+/// Requires a plan without violations. Rules: those of check_program_set, "program of plan", "padding used", "entry
+/// rows", "entry keys", "tile followed", "row never computed", "row computed twice".
+Violations check_bucket_programs(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask_index,
+                                 std::span<const RankProgram> programs);
+
+/// All checks of one step, and of its buckets where they are given. Rules: all of the above but those of programs,
+/// "inputs hash", "bucket follows step".
+Violations verify_step(const PlanInputs& inputs, const PackerState& before, const StepPlan& step,
+                       std::span<const BucketPlan> buckets);
 
 }  // namespace equipoise
