@@ -41,6 +41,12 @@ Bin* lightest_with_room(std::vector<Bin>& bins, int64_t tokens, const Limits& li
   return best;
 }
 
+/// Whether waiting for another step would be longer than the bound. Younger pieces may not overtake one that is due and
+/// finds no room.
+bool is_due(const Delay& delay, const Held& piece, int64_t step) {
+  return delay.max_delay_steps != no_bound && step + 1 - piece.since_step > delay.max_delay_steps;
+}
+
 }  // namespace
 
 PackedStep pack_whole(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state) {
@@ -57,10 +63,13 @@ PackedStep pack_whole(const PlanInputs& inputs, const Corpus& corpus, const Pack
                    [](const Held& a, const Held& b) { return a.length_tokens > b.length_tokens; });
 
   std::vector<Bin> bins(inputs.sequences());
+  int64_t admitted_until = state.step;
   for (const Held& piece : arrivals.pieces) {
-    Bin* bin = lightest_with_room(bins, piece.length_tokens, inputs.limits);
+    Bin* bin =
+        piece.since_step <= admitted_until ? lightest_with_room(bins, piece.length_tokens, inputs.limits) : nullptr;
     if (bin == nullptr) {
       step.after.held.push_back(piece);
+      if (is_due(inputs.delay, piece, state.step)) admitted_until = std::min(admitted_until, piece.since_step);
       continue;
     }
     bin->sequence.segments.push_back({piece.document, piece.begin_tokens, piece.length_tokens});

@@ -35,7 +35,8 @@ PackedStep pack_plain(const PlanInputs& inputs, const Corpus& corpus, const Pack
 
 /// Packs whole documents into M windows of S tokens, so that the heaviest sequence is light: longest first onto the
 /// sequence with the least attention work that has room (pairs, each mask counted with its layers; ties to the lower
-/// sequence). What finds no room is held and placed first in the next step.
+/// sequence). What finds no room is held and placed first in the next step; a piece that waited for max_delay_steps and
+/// finds none holds back all that arrived after it.
 ///
 /// Arrivals of step t: the longest run such that all arrivals so far sum to at most (t + 1) * M * S and, held plus
 /// arrived, to at most 1.5 * M * S.

@@ -71,16 +71,13 @@ std::vector<Document> listed_documents(const Corpus& corpus, const PackerState& 
   return documents;
 }
 
-/// Targets of one segment. By default each row has one whose next token is trained too, in this segment or a later one.
-/// A document's own count belongs to the segment with its last trained token.
+/// Targets of one segment. By default each row has one whose next token is trained too, in this segment or another. A
+/// document's own count belongs to the segment with its last trained token.
 int64_t loss_tokens_of(const PlanInputs& inputs, const Document& document, const Segment& segment) {
-  const bool truncated =
-      inputs.arrival.overlong == Overlong::truncate && document.length_tokens > inputs.limits.window_tokens;
-  const int64_t extent = truncated ? inputs.limits.window_tokens : document.length_tokens;
+  const int64_t extent = admitted_tokens(document, inputs.limits.window_tokens, inputs.arrival.overlong);
   const bool last = segment.begin_tokens + segment.length_tokens == extent;
   if (document.loss_tokens == document.length_tokens - 1) return segment.length_tokens - (last ? 1 : 0);
-  if (!last) return 0;
-  return truncated ? std::min(document.loss_tokens, extent - 1) : document.loss_tokens;
+  return last ? std::min(document.loss_tokens, extent) : 0;
 }
 
 int64_t planned_loss_tokens(const PlanInputs& inputs, const Corpus& corpus, const std::vector<Sequence>& sequences) {
