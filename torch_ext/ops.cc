@@ -1,0 +1,207 @@
+// The operator as torch sees it: two ops for attention through a plan and two for attention at home, each with a CPU
+// kernel that checks and runs, a meta kernel that only knows shapes, and an autograd formula made of the ops
+// themselves, so that compilers and selective checkpointing see them.
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
+
+#include "torch_ext/attention.h"
+#include "torch_ext/checks.h"
+#include "torch_ext/local.h"
+
+namespace equipoise {
+namespace {
+
+using at::Tensor;
+using Two = std::tuple<Tensor, Tensor>;
+using Three = std::tuple<Tensor, Tensor, Tensor>;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+using Ints = const Tensor&;  ///< 1-D int64 CPU tensor
+
+// CPU kernels: checks, then work.
+
+Two attention_forward(const Tensor& q, const Tensor& k, const Tensor& v, Ints program, std::string dispatch_group,
+                      std::string return_group, double scale) {
+  const at::AutoDispatchBelowADInplaceOrView no_autograd;
+  const RankProgram decoded = read_program(program, "attention_forward");
+  const GroupNames groups{std::move(dispatch_group), std::move(return_group)};
+  check_inputs(decoded, q, k, v);
+  check_groups(decoded, groups);
+  return run_forward(decoded, groups, {q.contiguous(), k.contiguous(), v.contiguous()}, scale);
+}
+
+Three attention_backward(const Tensor& grad_out, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& out,
+                         const Tensor& lse, Ints program, std::string dispatch_group, std::string return_group,
+                         double scale) {
+  const at::AutoDispatchBelowADInplaceOrView no_autograd;
+  const RankProgram decoded = read_program(program, "attention_backward");
+  const GroupNames groups{std::move(dispatch_group), std::move(return_group)};
+  check_inputs(decoded, q, k, v);
+  check_saved(q, {grad_out, out, lse}, "attention_backward");
+  check_groups(decoded, groups);
+  return run_backward(decoded, groups, {q.contiguous(), k.contiguous(), v.contiguous()},
+                      {grad_out.contiguous(), out.contiguous(), lse.contiguous()}, scale);
+}
+
+Two local_forward(const Tensor& q, const Tensor& k, const Tensor& v, Ints cu_q, Ints cu_k, std::string mask,
+                  int64_t window, double scale) {
+  const at::AutoDispatchBelowADInplaceOrView no_autograd;
+  check_local(q, k, v, cu_q, cu_k);
+  return run_local_forward(parse_local_mask(mask, window), {q, k, v}, {cu_q, cu_k}, scale);
+}
+
+Three local_backward(const Tensor& grad_out, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& out,
+                     const Tensor& lse, Ints cu_q, Ints cu_k, std::string mask, int64_t window, double scale) {
+  const at::AutoDispatchBelowADInplaceOrView no_autograd;
+  check_local(q, k, v, cu_q, cu_k);
+  check_saved(q, {grad_out, out, lse}, "local_attention_backward");
+  return run_local_backward(parse_local_mask(mask, window), {q, k, v}, {grad_out, out, lse}, {cu_q, cu_k}, scale);
+}
+
+// Meta kernels: shapes, symbolic or not.
+
+Tensor empty_as(const Tensor& tensor) { return at::empty_symint(tensor.sym_sizes(), tensor.options()); }
+
+Two forward_shapes(const Tensor& q) {
+  const auto sizes = q.sym_sizes();
+  return {empty_as(q), at::empty_symint(sizes.slice(0, 2), q.options().dtype(sum_type(q.scalar_type())))};
+}
+
+Two attention_forward_meta(const Tensor& q, const Tensor&, const Tensor&, Ints, std::string, std::string, double) {
+  return forward_shapes(q);
+}
+
+Three attention_backward_meta(const Tensor&, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor&,
+                              const Tensor&, Ints, std::string, std::string, double) {
+  return {empty_as(q), empty_as(k), empty_as(v)};
+}
+
+Two local_forward_meta(const Tensor& q, const Tensor&, const Tensor&, Ints, Ints, std::string, int64_t, double) {
+  return forward_shapes(q);
+}
+
+Three local_backward_meta(const Tensor&, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor&,
+                          const Tensor&, Ints, Ints, std::string, int64_t, double) {
+  return {empty_as(q), empty_as(k), empty_as(v)};
+}
+
+/// An op of this library, found once: calls to it pass through the dispatcher again.
+template <class Signature>
+auto op(const char* name) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
+}
+
+// Autograd. Saves six tensors whatever the plan, and its backward always calls the op: all members of a pool make the
+// same collectives.
+
+class Attention : public torch::autograd::Function<Attention> {
+ public:
+  static variable_list forward(AutogradContext* context, const Tensor& q, const Tensor& k, const Tensor& v,
+                               const Tensor& program, std::string dispatch_group, std::string return_group,
+                               double scale) {
+    const at::AutoDispatchBelowADInplaceOrView no_autograd;
+    static const auto forward_op = op<decltype(attention_forward)>("equipoise::attention_forward");
+    auto [out, lse] = forward_op.call(q, k, v, program, dispatch_group, return_group, scale);
+    context->save_for_backward({q, k, v, out, lse, program});
+    context->saved_data["dispatch_group"] = dispatch_group;
+    context->saved_data["return_group"] = return_group;
+    context->saved_data["scale"] = scale;
+    context->mark_non_differentiable({lse});
+    return {out, lse};
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& grads) {
+    static const auto backward_op = op<decltype(attention_backward)>("equipoise::attention_backward");
+    const variable_list saved = context->get_saved_variables();
+    auto [dq, dk, dv] =
+        backward_op.call(grads[0], saved[0], saved[1], saved[2], saved[3], saved[4], saved[5],
+                         context->saved_data["dispatch_group"].toStringRef(),
+                         context->saved_data["return_group"].toStringRef(), context->saved_data["scale"].toDouble());
+    return {dq, dk, dv, Tensor(), Tensor(), Tensor(), Tensor()};
+  }
+};
+
+class LocalAttention : public torch::autograd::Function<LocalAttention> {
+ public:
+  static variable_list forward(AutogradContext* context, const Tensor& q, const Tensor& k, const Tensor& v,
+                               const std::array<Tensor, 2>& lengths, std::string mask, int64_t window, double scale) {
+    const at::AutoDispatchBelowADInplaceOrView no_autograd;
+    static const auto forward_op = op<decltype(local_forward)>("equipoise::local_attention_forward");
+    auto [out, lse] = forward_op.call(q, k, v, lengths[0], lengths[1], mask, window, scale);
+    context->save_for_backward({q, k, v, out, lse, lengths[0], lengths[1]});
+    context->saved_data["mask"] = mask;
+    context->saved_data["window"] = window;
+    context->saved_data["scale"] = scale;
+    context->mark_non_differentiable({lse});
+    return {out, lse};
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& grads) {
+    static const auto backward_op = op<decltype(local_backward)>("equipoise::local_attention_backward");
+    const variable_list saved = context->get_saved_variables();
+    auto [dq, dk, dv] =
+        backward_op.call(grads[0], saved[0], saved[1], saved[2], saved[3], saved[4], saved[5], saved[6],
+                         context->saved_data["mask"].toStringRef(), context->saved_data["window"].toInt(),
+                         context->saved_data["scale"].toDouble());
+    return {dq, dk, dv, Tensor(), Tensor(), Tensor(), Tensor()};
+  }
+};
+
+Two attention_forward_autograd(const Tensor& q, const Tensor& k, const Tensor& v, Ints program,
+                               std::string dispatch_group, std::string return_group, double scale) {
+  const variable_list results =
+      Attention::apply(q, k, v, program, std::move(dispatch_group), std::move(return_group), scale);
+  return {results[0], results[1]};
+}
+
+Two local_forward_autograd(const Tensor& q, const Tensor& k, const Tensor& v, Ints cu_q, Ints cu_k, std::string mask,
+                           int64_t window, double scale) {
+  const variable_list results =
+      LocalAttention::apply(q, k, v, std::array<Tensor, 2>{cu_q, cu_k}, std::move(mask), window, scale);
+  return {results[0], results[1]};
+}
+
+TORCH_LIBRARY(equipoise, library) {
+  const std::vector<at::Tag> tags = {at::Tag::pt2_compliant_tag};
+  library.def(
+      "attention_forward(Tensor q, Tensor k, Tensor v, Tensor program, str dispatch_group, str return_group, "
+      "float scale) -> (Tensor out, Tensor lse)",
+      tags);
+  library.def(
+      "attention_backward(Tensor grad_out, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, Tensor program, "
+      "str dispatch_group, str return_group, float scale) -> (Tensor dq, Tensor dk, Tensor dv)",
+      tags);
+  library.def(
+      "local_attention_forward(Tensor q, Tensor k, Tensor v, Tensor cu_q, Tensor cu_k, str mask, int window, "
+      "float scale) -> (Tensor out, Tensor lse)",
+      tags);
+  library.def(
+      "local_attention_backward(Tensor grad_out, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, Tensor cu_q, "
+      "Tensor cu_k, str mask, int window, float scale) -> (Tensor dq, Tensor dk, Tensor dv)",
+      tags);
+}
+
+TORCH_LIBRARY_IMPL(equipoise, CPU, library) {
+  library.impl("attention_forward", attention_forward);
+  library.impl("attention_backward", attention_backward);
+  library.impl("local_attention_forward", local_forward);
+  library.impl("local_attention_backward", local_backward);
+}
+
+TORCH_LIBRARY_IMPL(equipoise, Meta, library) {
+  library.impl("attention_forward", attention_forward_meta);
+  library.impl("attention_backward", attention_backward_meta);
+  library.impl("local_attention_forward", local_forward_meta);
+  library.impl("local_attention_backward", local_backward_meta);
+}
+
+TORCH_LIBRARY_IMPL(equipoise, Autograd, library) {
+  library.impl("attention_forward", attention_forward_autograd);
+  library.impl("local_attention_forward", local_forward_autograd);
+}
+
+}  // namespace
+}  // namespace equipoise

@@ -1,0 +1,86 @@
+// Rank programs count in cells; a view of cells is one as_strided, so kernels and copies work on the tensors in place.
+#include "torch_ext/stores.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+
+namespace equipoise {
+namespace {
+
+Cells query_cells(const KernelEntry& entry) { return {entry.q_cell, entry.q_row_stride, 1, entry.rows, entry.heads}; }
+
+Cells key_cells(const KernelEntry& entry) {
+  return {entry.k_cell, entry.k_row_stride, entry.k_head_stride, entry.keys, entry.kv_heads};
+}
+
+at::Tensor view_if_defined(const at::Tensor& store, const Cells& cells) {
+  return store.defined() ? view(store, cells) : at::Tensor();
+}
+
+/// Cells of this member's rows that an entry here or elsewhere computes. A valid program computes none twice.
+int64_t computed_cells(const RankProgram& program) {
+  int64_t cells = 0;
+  for (const RoundProgram& round : program.rounds) {
+    for (const SendBlock& block : round.send_queries) cells += block.rows * block.heads;
+    for (const KernelEntry& entry : round.entries)
+      if (entry.q_store == Store::local) cells += entry.rows * entry.heads;
+  }
+  return cells;
+}
+
+}  // namespace
+
+at::Tensor as_cells(const at::Tensor& rows) { return rows.view({rows.size(0) * rows.size(1), rows.size(2)}); }
+
+at::Tensor view(const at::Tensor& store, const Cells& cells) {
+  const int64_t elements = store.size(1);
+  return store.as_strided({cells.rows, cells.heads, elements},
+                          {cells.row_stride * elements, cells.head_stride * elements, 1},
+                          store.storage_offset() + cells.cell * elements);
+}
+
+Cells cells_of(const SendBlock& block, int64_t heads_of_store) {
+  return {block.first_row * heads_of_store + block.head_begin, heads_of_store, 1, block.rows, block.heads};
+}
+
+Cells cells_of(const ReceiveKeys& block) { return {block.cell, 1, block.head_stride, block.rows, block.heads}; }
+
+Queries queries_of(const Queries& store, const KernelEntry& entry) {
+  const Cells cells = query_cells(entry);
+  return {view(store.q, cells), view(store.out, cells), view(store.lse, cells), view_if_defined(store.grad_out, cells),
+          view_if_defined(store.dq, cells)};
+}
+
+Keys keys_of(const Keys& store, const KernelEntry& entry) {
+  const Cells cells = key_cells(entry);
+  return {view(store.k, cells), view(store.v, cells), view_if_defined(store.dk, cells),
+          view_if_defined(store.dv, cells)};
+}
+
+Visibility visibility_of(const Mask& mask, int64_t diagonal) { return {mask.kind, mask.window_tokens, diagonal}; }
+
+int64_t guest_cells(const RoundProgram& round) {
+  int64_t cells = 0;
+  for (const ReceiveQueries& block : round.receive_queries) cells += block.rows * block.heads;
+  return cells;
+}
+
+Keys make_arena(const RankProgram& program, const Keys& local) {
+  const std::vector<int64_t> shape = {program.arena_cells, program.heads.size};
+  Keys arena{at::empty(shape, local.k.options()), at::empty(shape, local.v.options()), {}, {}};
+  for (const OwnKeys& own : program.own_keys) {
+    const Cells from{own.first_row * program.heads.kv + own.head_begin, program.heads.kv, 1, own.rows, own.heads};
+    const Cells to{own.cell, 1, own.head_stride, own.rows, own.heads};
+    view(arena.k, to).copy_(view(local.k, from));
+    view(arena.v, to).copy_(view(local.v, from));
+  }
+  return arena;
+}
+
+at::Tensor make_results(const RankProgram& program, int64_t elements, const at::TensorOptions& options, double value) {
+  const std::vector<int64_t> shape = {program.rows, program.heads.query, elements};
+  const bool all_computed = computed_cells(program) == program.rows * program.heads.query;
+  return all_computed ? at::empty(shape, options) : at::full(shape, value, options);
+}
+
+}  // namespace equipoise

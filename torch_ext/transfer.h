@@ -1,0 +1,70 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "equipoise/model/rank_program.h"
+#include "torch_ext/stores.h"
+
+namespace equipoise {
+
+// What travels in a round: blocks of cells to and from peers, packed into one wire of bytes each way, in the order of
+// the rank program.
+
+/// A block [rows, heads, E] for or from a peer.
+struct Block {
+  int64_t peer = 0;
+  at::Tensor cells;     ///< a view of where it is, or of where it goes
+  at::ScalarType wire;  ///< the type in which it travels
+  bool add = false;     ///< received: added to what is there, else put there
+};
+
+/// A list of blocks in order of (peer, time of adding).
+class Blocks {
+ public:
+  void add(int64_t peer, const at::Tensor& cells) { add({peer, cells, cells.scalar_type(), false}); }
+  void add(Block block);
+  const std::vector<Block>& sorted() const { return blocks_; }
+
+ private:
+  std::vector<Block> blocks_;
+};
+
+/// Own rows that go out, of a store with `heads_of_store` heads; and where their results return to.
+void add_sent(Blocks& blocks, const std::vector<SendBlock>& sends, const at::Tensor& store, int64_t heads_of_store);
+/// Guest rows that come in, and whose results go back.
+void add_guests(Blocks& blocks, const std::vector<ReceiveQueries>& receives, const at::Tensor& store);
+/// Keys or values that come in.
+void add_keys(Blocks& blocks, const std::vector<ReceiveKeys>& receives, const at::Tensor& store);
+
+/// Where a collective stands in the run: what its errors say.
+struct Line {
+  std::string group;       ///< name of the process group
+  const char* collective;  ///< "dispatch" or "return"
+  const char* pass;        ///< "forward" or "backward"
+  const RankProgram& program;
+};
+
+/// An exchange under way, or none.
+struct Transfer {
+  std::function<void()> finish;  ///< waits, then puts what came where it goes; empty: nothing to wait for
+};
+
+/// Packs what goes out and starts the all-to-all. The views must live until it is finished.
+/// Errors: std::runtime_error with the communicator's text and own rank, step, micro-step, round, collective, peers,
+/// here or in finish().
+Transfer start_transfer(const Line& line, int64_t round, const Blocks& send, const Blocks& receive);
+
+/// What a pass does in a round; dispatch and give_back return an empty Transfer where nothing moves.
+struct RoundSteps {
+  std::function<Transfer(int64_t)> dispatch;
+  std::function<void(int64_t)> compute;
+  std::function<Transfer(int64_t)> give_back;
+};
+
+/// Runs rounds in the one order on which all members agree: dispatch r + 1 is under way while r computes, and return r
+/// while r + 1 does.
+void run_rounds(int64_t rounds, const RoundSteps& steps);
+
+}  // namespace equipoise
