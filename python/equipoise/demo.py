@@ -1,0 +1,164 @@
+"""Plain against balanced, step by step in turn on two copies of one model, so that whatever else the machine does
+hits both.
+
+Both see the same documents in the same order and must have the same losses. Prints medians and writes a report.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh
+
+import equipoise as eq
+from equipoise.checkpoint import Position
+from equipoise.faults import Place, RunError
+from equipoise.progress import Progress
+from equipoise.ranks import make_inputs, share_hardware
+from equipoise.report import LOSS_LIMIT, imbalance, make_report, summarise
+from equipoise.steps import Trainer, make_trainer, train_step
+from equipoise.train import Run, planned_steps
+
+STEPS, UNCOUNTED = 33, 3
+
+
+class Side(NamedTuple):
+    strategy: str
+    trainer: Trainer
+    plans: Iterator[tuple[Position, Any]]
+
+
+def compare(run: Run, mesh: DeviceMesh, place: Place) -> int:
+    """Exit code 1 if the losses differ by more than rounding."""
+    run = run._replace(options=replace(run.options, steps=run.options.steps or STEPS))
+    hardware = share_hardware(run.options.hardware)
+    sides = {
+        "plain": make_side(run, mesh, "plain", hardware, place),
+        "balanced": make_side(run, mesh, run.options.strategy, hardware, place),
+    }
+    progress = Progress(run.options.steps) if run.world.rank == 0 else None
+    steps, drawings = [], []
+    while (planned := [next(side.plans, None) for side in sides.values()]) and all(planned):
+        row = {}
+        for (name, side), (_, step) in zip(sides.items(), planned, strict=True):
+            dist.barrier()  # both strategies begin with all ranks ready
+            row[name] = measure(side.trainer, step, run)
+        steps.append(row)
+        drawings.append(planned[1][1].micro_steps[0].drawing())
+        if progress:
+            progress.show(len(steps), describe(row))
+    if progress is None:
+        return 0
+    progress.close()
+    return conclude(run, steps, drawings)
+
+
+def make_side(run: Run, mesh: DeviceMesh, strategy: str, hardware: str, place: Place) -> Side:
+    run = run._replace(options=replace(run.options, strategy=strategy))
+    inputs = make_inputs(run.options, run.world, hardware)
+    attention = eq.PooledAttention(eq.pool_groups(mesh, inputs.pool))
+    return Side(strategy, make_trainer(run.options, mesh, attention, run.corpus), planned_steps(run, inputs, place))
+
+
+def measure(trainer: Trainer, step: Any, run: Run) -> dict[str, Any]:
+    """One step and what was predicted of it. Lists are by rank."""
+    cost = train_step(trainer, step)
+    layers = run.options.model["layers"]
+    loads = [micro.loads(mask=0)[run.world.replica % step.pool] for micro in step.micro_steps]
+    predicted = layers * sum(sum(load["attention_ns"]) for load in loads)
+    moved = layers * sum(load["sent_bytes"] for load in loads)
+    both = torch.tensor([predicted, moved])
+    by_rank = [torch.empty_like(both) for _ in range(run.world.size)]
+    dist.all_gather(by_rank, both)
+    predicted_ns, moved_bytes = torch.stack(by_rank, dim=1).tolist()
+    return {
+        "loss": cost.loss,
+        "tokens": cost.tokens,
+        "step_s": max(cost.step_s),
+        "attention_s": max(cost.attention_s),
+        "work_s": cost.work_s,
+        "predicted_ns": predicted_ns,
+        "moved_bytes": sum(moved_bytes),
+        "lower_bound": step.balance["pools"]["lower_bound_ppm"] / 1e6,
+    }
+
+
+def describe(row: dict[str, Any]) -> str:
+    plain, balanced = row["plain"], row["balanced"]
+    return (
+        f"loss {balanced['loss']:.3f}, {balanced['tokens'] / balanced['step_s']:,.0f} tokens/s, imbalance "
+        f"{imbalance(plain['work_s']):.2f} -> {imbalance(balanced['work_s']):.2f}, step {plain['step_s']:.2f} s -> "
+        f"{balanced['step_s']:.2f} s"
+    )
+
+
+def conclude(run: Run, steps: list[dict[str, Any]], drawings: list[dict[str, Any]]) -> int:
+    """Prints the result and writes the record and the report; on rank 0."""
+    if len(steps) <= UNCOUNTED:
+        raise RunError(f"{len(steps)} steps of which {UNCOUNTED} are not counted, --demo: give more steps or documents")
+    record = {
+        "strategy": run.options.strategy,
+        "ranks": run.world.size,
+        "uncounted": UNCOUNTED,
+        "steps": steps,
+        "drawing": choose_drawing(run, steps, drawings),
+        "settings": settings(run),
+    }
+    summary = summarise(record)
+    (run.options.out / "record.json").write_text(json.dumps(record))
+    (run.options.out / "report.html").write_text(make_report(record))
+    print(result_table(record["strategy"], summary))
+    difference = summary["loss_difference"]
+    if run.options.dtype == "fp32" and not difference <= LOSS_LIMIT:
+        raise RunError(
+            f"losses differ by {difference:.1e}, limit {LOSS_LIMIT:.0e}: see {run.options.out / 'report.html'}"
+        )
+    return 0
+
+
+def choose_drawing(run: Run, steps: list[dict[str, Any]], drawings: list[dict[str, Any]]) -> dict[str, Any]:
+    """Of the step in which plain is the least level."""
+    worst = max(range(len(steps)), key=lambda index: imbalance(steps[index]["plain"]["work_s"]))
+    heads = {name: run.options.model[name] for name in ("query_heads", "kv_heads")}
+    return {"step": worst, **heads, **drawings[worst]}
+
+
+def settings(run: Run) -> dict[str, Any]:
+    options = run.options
+    return {
+        "model": ", ".join(f"{name} {size}" for name, size in options.model.items()),
+        "type": options.dtype,
+        "mesh": f"dp {run.world.dp}, cp {run.world.cp}",
+        "window": f"{options.window} tokens",
+        "micro-steps": options.micro_steps,
+        "corpus": options.corpus or "the standard library's sources",
+        "documents": f"{len(run.corpus):,} of {len(run.corpus.text):,} bytes together",
+        "seed": options.seed,
+        "torch": torch.__version__,
+    }
+
+
+def result_table(strategy: str, summary: dict[str, Any]) -> str:
+    plain, balanced = summary["plain"], summary["balanced"]
+
+    def row(name: str, key: str, scale: float = 1.0, form: str = ".3f") -> str:
+        return f"{name:34}{scale * plain[key]:>12{form}}{scale * balanced[key]:>12{form}}"
+
+    return "\n".join(
+        [
+            f"{'medians of a step':34}{'plain':>12}{strategy:>12}",
+            row("step, ms", "step_s", 1e3, ".0f"),
+            row("attention of the slowest rank, ms", "attention_s", 1e3, ".0f"),
+            row("imbalance, measured", "measured_imbalance"),
+            row("imbalance, predicted", "predicted_imbalance"),
+            row("lower bound of the imbalance", "lower_bound"),
+            row("moved, MB", "moved_bytes", 1e-6, ".1f"),
+            f"step {1 / summary['step_ratio']:.2f}x faster ({summary['step_ratio']:.2f}x the time)",
+            f"attention {1 / summary['attention_ratio']:.2f}x faster ({summary['attention_ratio']:.2f}x the time), "
+            f"where perfectly level work would be {summary['most_gain']:.2f}x faster",
+            f"largest relative loss difference {summary['loss_difference']:.1e}, limit {LOSS_LIMIT:.0e}",
+        ]
+    )

@@ -1,0 +1,90 @@
+"""Which rank this process is, and the groups it trains with. Works under torchrun, with RANK, WORLD_SIZE and
+MASTER_ADDR set by hand, and alone.
+"""
+
+import os
+import tempfile
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+
+import equipoise as eq
+from equipoise.options import Options, model_shape
+
+
+@dataclass(frozen=True)
+class World:
+    rank: int
+    size: int
+    dp: int
+    cp: int
+    ranks_per_node: int
+
+    @property
+    def replica(self) -> int:
+        return self.rank // self.cp
+
+    @property
+    def cp_rank(self) -> int:
+        return self.rank % self.cp
+
+
+def read_world(options: Options) -> World:
+    """Errors: ValueError where the mesh does not have as many ranks as were started."""
+    rank, size = (number(name, default) for name, default in (("RANK", 0), ("WORLD_SIZE", 1)))
+    cp = max(1, options.mesh["cp"])
+    dp = options.mesh["dp"] or max(1, size // cp)
+    if dp * cp != size or not 0 <= rank < size:
+        raise ValueError(
+            f"{size} ranks were started, mesh dp={dp},cp={cp}: start dp x cp = {dp * cp} ranks or give another --mesh"
+        )
+    return World(rank, size, dp, cp, number("LOCAL_WORLD_SIZE", size))
+
+
+def number(name: str, default: int) -> int:
+    text = os.environ.get(name, str(default))
+    if not text.isdigit():
+        raise ValueError(f"{text!r} is no number, environment variable {name}: start the ranks with torchrun")
+    return int(text)
+
+
+def make_inputs(options: Options, world: World, hardware: str) -> "eq.PlanInputs":
+    """Errors: ValueError for impossible pools, windows, models, strategies and hardware."""
+    return eq.PlanInputs(
+        mesh=eq.Mesh(dp=world.dp, cp=world.cp, ranks_per_node=world.ranks_per_node),
+        pool=options.pool,
+        window=options.window,
+        max_tokens=options.max_tokens,
+        micro_steps=options.micro_steps,
+        model=model_shape(options),
+        hardware=hardware,
+        strategy=options.strategy,
+        dp_sync="micro_step",  # FSDP gathers each layer's weights in every micro-step, and so replicas wait
+        overlong=options.overlong,
+    )
+
+
+def connect(world: World, timeout_s: float) -> DeviceMesh:
+    """Starts torch.distributed; returns the mesh (dp, cp)."""
+    timeout = timedelta(seconds=timeout_s)
+    if "MASTER_ADDR" in os.environ:
+        dist.init_process_group("gloo", "env://", timeout, world.size, world.rank)
+    else:
+        dist.init_process_group("gloo", store=dist.HashStore(), timeout=timeout, world_size=1, rank=0)
+    return init_device_mesh("cpu", (world.dp, world.cp), mesh_dim_names=("dp", "cp"))
+
+
+def share_hardware(hardware: str) -> str:
+    """Plans must be the same everywhere, so all ranks take the measured integers of rank 0. Returns their name here."""
+    path = Path(hardware)
+    is_file = "/" in hardware or path.suffix == ".json"
+    if not is_file:
+        return hardware
+    text = [path.read_text() if dist.get_rank() == 0 else ""]
+    dist.broadcast_object_list(text, src=0)
+    with tempfile.NamedTemporaryFile("w", prefix="equipoise-", suffix=".json", delete=False) as copy:
+        copy.write(text[0])
+    return copy.name
