@@ -1,0 +1,32 @@
+#include "equipoise/tiling/pieces.h"
+
+#include "equipoise/cost/cost.h"
+
+namespace equipoise {
+
+std::vector<HomePiece> list_pieces(const PooledTiling& pool) {
+  std::vector<HomePiece> pieces;
+  for (size_t r = 0; r < pool.shardings.size(); ++r)
+    for (const ShardPiece& piece : pool.shardings[r].pieces) {
+      const auto replica = static_cast<int64_t>(r);
+      pieces.push_back({.replica_in_pool = replica,
+                        .segment = piece.segment,
+                        .length_tokens = pool.sequences[r].segments[piece.segment].length_tokens,
+                        .rows = {piece.begin_tokens, piece.length_tokens},
+                        .owner = MemberId{replica * pool.cp + piece.cp_rank}});
+    }
+  return pieces;
+}
+
+int64_t rows_work(const PooledTiling& pool, const HomePiece& piece, Range rows, int64_t kv_heads) {
+  return entry_time(pool.cost, pool.mask, pool.heads, rows, piece.length_tokens, kv_heads * pool.heads.group()).total();
+}
+
+int64_t call_work(const PooledTiling& pool) { return 2 * pool.cost.attention.call_ns; }
+
+int64_t entry_work(const PooledTiling& pool) {
+  const AttentionCost& kernel = pool.cost.attention;
+  return kernel.entry_ns + mul_div(kernel.entry_ns, kernel.backward_ppm.front().y, ppm_one);
+}
+
+}  // namespace equipoise

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "equipoise/tiling/pieces.h"
+
+namespace equipoise {
+
+/// The columns that one member gives up so that the rest of its home work is at most `capacity_ns`: the last rows of
+/// its pieces, above one common position that a binary search finds, so that the fewest rows leave. The last row block
+/// leaves piece by piece, and of the last piece head by head.
+///
+/// home   indices into `pieces` of the member's pieces, rising
+/// Rows are cut at multiples of the kernel's row block from the segment's begin. Columns are in the order of pieces and
+/// heads.
+std::vector<Column> release_columns(const PooledTiling& pool, std::span<const HomePiece> pieces,
+                                    std::span<const int64_t> home, int64_t capacity_ns);
+
+}  // namespace equipoise
