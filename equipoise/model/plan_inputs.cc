@@ -52,7 +52,8 @@ std::string text_of(const LinkCost& link) {
 std::string text_of(std::span<const Mask> masks) {
   std::string text;
   for (const Mask& mask : masks) {
-    text += (text.empty() ? "" : "; ") + std::string(name(mask.kind));
+    if (!text.empty()) text += "; ";
+    text += name(mask.kind);
     if (mask.window_tokens != 0) text += " " + std::to_string(mask.window_tokens);
     text += " x " + std::to_string(mask.layers);
   }
