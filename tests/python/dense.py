@@ -12,7 +12,10 @@ def visible(mask: str, window: int, rows: torch.Tensor, keys: torch.Tensor) -> t
 
 
 def dense_attention(q, k, v, seen, scale=None):
-    """q [T, Hq, D], k and v [K, Hkv, D], seen [T, K] -> out [T, Hq, D] and lse [T, Hq]; rows that see no key get 0 and -inf."""
+    """q [T, Hq, D], k and v [K, Hkv, D], seen [T, K] -> out [T, Hq, D] and lse [T, Hq].
+
+    Rows that see no key get 0 and -inf.
+    """
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     group = q.shape[1] // k.shape[1]
     scores = torch.einsum("thd,shd->hts", q, k.repeat_interleave(group, 1)) * scale
