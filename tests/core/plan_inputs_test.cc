@@ -147,7 +147,7 @@ TEST(DefaultPool, IsTheLargestDivisorOfDpUpToEight) {
   EXPECT_EQ(default_pool(64), 8);
 }
 
-TEST(CaseP4, OnlyDivisorsOfSixRanksMakePools) {
+TEST(Validate, OnlyTheDivisorsOfSixReplicasMakePools) {
   std::vector<int64_t> accepted;
   for (int64_t pool = 0; pool <= 8; ++pool)
     if (refusal_of([&](PlanInputs& inputs) { inputs.pool = pool; }).empty()) accepted.push_back(pool);
