@@ -77,6 +77,7 @@ std::vector<Tile> tile_pooled(const PooledTiling& pool) {
   std::vector<std::vector<int64_t>> homes(work.size());
   for (size_t i = 0; i < pieces.size(); ++i) homes[pieces[i].owner.value].push_back(static_cast<int64_t>(i));
   const int64_t slowest = slowest_ns(pool, work);
+  if (slowest == 0) return {};
   const int64_t ideal = ideal_ns(pool, work);
   for (int64_t slack_ppm = first_slack_ppm;; slack_ppm += ceil_div(slack_ppm, 4)) {
     const int64_t cap = ideal + mul_div(ideal, slack_ppm, ppm_one);
