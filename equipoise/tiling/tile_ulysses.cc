@@ -11,6 +11,7 @@ namespace {
 /// Cuts the query heads [begin, end) into ranges that lie within one KV head's group or are whole groups: a partial
 /// group, whole ones, a partial one.
 std::vector<Range> cut_at_groups(int64_t begin, int64_t end, int64_t group) {
+  if (begin == end) return {};  // more ranks than heads
   std::vector<Range> ranges;
   const int64_t first_whole = round_up(begin, group);
   const int64_t last_whole = end / group * group;

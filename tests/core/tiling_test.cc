@@ -271,6 +271,13 @@ TEST(Ulysses, SplitsHeadsOverTheContextGroup) {
   EXPECT_EQ(tiles, expected);
 }
 
+TEST(Ulysses, GivesNothingToARankWithoutHeads) {
+  // One head on three ranks: it is the last rank's.
+  const std::vector<Sharding> shardings = {{ShardingRule::contiguous, {{0, 0, 2, 0}, {0, 2, 2, 1}, {0, 4, 2, 2}}}};
+  const std::vector<Tile> expected = {{0, 0, 0, 2, 0, 1, MemberId{2}, 1}, {0, 0, 2, 2, 0, 1, MemberId{2}, 1}};
+  EXPECT_EQ(tile_ulysses(shardings, {1, 1, 8}, 3), expected);
+}
+
 TEST(Ulysses, GivesEveryRankItsHeadsOfEveryRow) {
   for (uint64_t seed = 0; seed < 500; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -279,6 +286,7 @@ TEST(Ulysses, GivesEveryRankItsHeadsOfEveryRow) {
     int64_t items = 0;
     for (const WorkItem& item : instance.work(tiles)) {
       const int64_t rank = item.member.value % instance.cp;
+      ASSERT_GT(item.heads, 0);
       ASSERT_EQ(item.member.value / instance.cp, item.replica_in_pool);
       ASSERT_GE(item.head_begin, rank * instance.heads.query / instance.cp);
       ASSERT_LE(item.head_begin + item.heads, (rank + 1) * instance.heads.query / instance.cp);
