@@ -1,0 +1,111 @@
+// The flags that all planning commands share, and the inputs that they mean.
+#include "cli/planning_flags.h"
+
+#include <limits>
+
+#include "equipoise/base/errors.h"
+#include "equipoise/cost/hardware.h"
+#include "equipoise/packing/arrival.h"
+#include "io/hardware_file.h"
+#include "io/lengths.h"
+#include "io/model_file.h"
+
+namespace equipoise {
+namespace {
+
+int64_t at_least(int64_t value, int64_t least, const std::string& flag) {
+  if (value < least)
+    throw InputError(flag + " " + std::to_string(value) + " is too small", "option " + flag,
+                     "give at least " + std::to_string(least));
+  return value;
+}
+
+Limits make_limits(const PlanningFlags& flags) {
+  Limits limits;
+  limits.window_tokens = flags.window;
+  limits.max_tokens = flags.max_tokens.value_or(flags.window);
+  limits.align_tokens = flags.align;
+  limits.exchange_bytes = flags.exchange_bytes.value_or(no_limit);
+  return limits;
+}
+
+Delay make_delay(const PlanningFlags& flags, Strategy strategy) {
+  Delay delay;
+  delay.max_delay_steps = strategy == Strategy::wlb ? no_bound : 0;
+  if (flags.max_delay) delay.max_delay_steps = at_least(*flags.max_delay, 0, "--max-delay");
+  delay.repack_window_steps = flags.repack_window;
+  delay.queue_tokens = parse_integers(flags.queues, "--queues");
+  return delay;
+}
+
+}  // namespace
+
+void add_corpus_flags(CLI::App& command, PlanningFlags& flags) {
+  command
+      .add_option(
+          "LENGTHS", flags.lengths,
+          "File of document lengths: one integer a line, JSON lines, Megatron .idx or .npy; - is standard input")
+      ->required();
+  command.add_option("--mesh", flags.mesh, "Ranks on each axis [dp=8,pp=1,cp=1,tp=1]");
+  command.add_option("--ranks-per-node", flags.ranks_per_node, "Ranks that share the fast links [8]");
+  command.add_option("--pool", flags.pool, "Replicas that share attention, a divisor of dp [the largest up to 8]");
+  command.add_option("--window", flags.window, "Tokens of a packed sequence [131072]");
+  command.add_option("--max-tokens", flags.max_tokens, "Tokens that the memory of a sequence allows [the window]");
+  command.add_option("--align", flags.align, "Rows of a rank are padded to a multiple of this [1]");
+  command.add_option("--micro-steps", flags.micro_steps, "Sequences of each replica in an optimizer step [1]");
+  command.add_option("--steps", flags.steps, "Optimizer steps at most [all]");
+  command.add_option("--seed", flags.seed, "Seed of the order of documents with --shuffle [0]");
+  command.add_option("--epoch", flags.epoch, "Epoch, added to the seed [0]");
+  command.add_flag("--shuffle", flags.shuffle, "Documents arrive in random order");
+  command.add_option("--model", flags.model, "Model by name or file [llama3-8b]");
+  command.add_option("--hardware", flags.hardware, "Hardware by name or file [h100]");
+  command.add_option("--masks", flags.masks,
+                     "Masks and their layers: causal:31,sliding_window=4096:1 [causal on all layers]");
+  command.add_option("--overlong", flags.overlong,
+                     "Documents longer than the window: error, split, truncate or drop [split]");
+}
+
+void add_strategy_flags(CLI::App& command, PlanningFlags& flags) {
+  command.add_option("--strategy", flags.strategy,
+                     "plain, allgather, ulysses, fixed, wlb, libra or equipoise [equipoise]");
+  command.add_option("--queues", flags.queues, "Thresholds of outlier queues in tokens: 65536,98304 [none]");
+  command.add_option("--max-delay", flags.max_delay, "Steps that a document may be held [0; wlb: no bound]");
+  command.add_option("--repack-window", flags.repack_window, "Global batches repacked together by fixed [1]");
+  command.add_option("--dp-sync", flags.dp_sync, "Replicas wait for each other every step or micro_step [step]");
+  command.add_option("--exchange-bytes", flags.exchange_bytes, "Bytes that a rank may receive in one round [no limit]");
+  command.add_option("--speeds", flags.speeds,
+                     "Speed of each rank of dp x cp in parts per thousand: 1000,900,... [all 1000]");
+}
+
+PlanInputs make_inputs(const PlanningFlags& flags) {
+  const ModelShape model = load_model(flags.model);
+  const Hardware hardware = load_hardware(flags.hardware.empty() ? "h100" : flags.hardware);
+  PlanInputs inputs;
+  inputs.strategy = parse_strategy(flags.strategy);
+  inputs.mesh = parse_mesh(flags.mesh);
+  inputs.mesh.ranks_per_node = flags.ranks_per_node;
+  inputs.pool = flags.pool ? *flags.pool : default_pool(inputs.mesh.dp);
+  inputs.micro_steps = flags.micro_steps;
+  inputs.heads = heads_of(model, inputs.mesh.tp);
+  inputs.masks = parse_masks(flags.masks, model.layers);
+  inputs.limits = make_limits(flags);
+  inputs.dp_sync = parse_dp_sync(flags.dp_sync);
+  inputs.arrival = {flags.seed, flags.epoch, flags.shuffle, parse_overlong(flags.overlong)};
+  inputs.delay = make_delay(flags, inputs.strategy);
+  inputs.cost = make_cost_table(model, hardware, inputs.mesh.tp);
+  inputs.speeds_ppt = parse_integers(flags.speeds, "--speeds");
+  validate(inputs);
+  return inputs;
+}
+
+Corpus read_corpus(const PlanningFlags& flags, const PlanInputs& inputs) {
+  const Corpus corpus = make_corpus(read_lengths(flags.lengths), inputs.arrival);
+  check_lengths(corpus, inputs.limits.window_tokens, inputs.arrival.overlong);
+  return corpus;
+}
+
+int64_t step_limit(const PlanningFlags& flags) {
+  return flags.steps ? at_least(*flags.steps, 0, "--steps") : std::numeric_limits<int64_t>::max();
+}
+
+}  // namespace equipoise

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "equipoise/model/plan_inputs.h"
+#include "equipoise/study/inspect.h"
+#include "equipoise/study/planned_step.h"
+#include "io/verify_file.h"
+
+// What commands answer with --json: one object each, under the names of the structs, with a line break at its end.
+
+namespace equipoise {
+
+/// A step in a report of planning.
+struct PlannedRow {
+  int64_t step = 0;
+  int64_t documents = 0;  ///< that arrived
+  int64_t sequences = 0;
+  int64_t held = 0;  ///< documents or pieces that wait after the step
+  int64_t held_tokens = 0;
+  int64_t truncated_tokens = 0;
+  int64_t dropped_tokens = 0;
+  StepSummary summary;
+};
+
+/// What `plan` did.
+struct PlanReport {
+  std::string file;
+  PlanInputs inputs;
+  bool default_hardware = false;  ///< nobody named the hardware
+  bool brief = false;
+  int64_t documents = 0;       ///< of the input
+  int64_t left_documents = 0;  ///< that did not arrive in the planned steps
+  std::vector<PlannedRow> steps;
+};
+
+PlannedRow planned_row(const PlannedStep& planned);
+
+std::string report_json(const Inspection& inspection, const PlanInputs& inputs);
+std::string report_json(const PlanReport& report);
+std::string report_json(const FileVerdict& verdict, const std::string& file);
+
+}  // namespace equipoise
