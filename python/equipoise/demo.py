@@ -16,11 +16,12 @@ from torch.distributed.device_mesh import DeviceMesh
 import equipoise as eq
 from equipoise.checkpoint import Position
 from equipoise.faults import Place, RunError
+from equipoise.options import Options
+from equipoise.plans import Run, planned_steps
 from equipoise.progress import Progress
-from equipoise.ranks import make_inputs, share_hardware
+from equipoise.ranks import World, make_inputs, share_hardware
 from equipoise.report import LOSS_LIMIT, imbalance, make_report, summarise
 from equipoise.steps import Trainer, make_trainer, train_step
-from equipoise.train import Run, planned_steps
 
 STEPS, UNCOUNTED = 33, 3
 
@@ -31,9 +32,20 @@ class Side(NamedTuple):
     plans: Iterator[tuple[Position, Any]]
 
 
+def check_demo(options: Options, world: World) -> Options:
+    """The options with the number of steps. Errors: ValueError for what the comparison cannot show."""
+    steps = STEPS if options.steps is None else options.steps
+    if world.cp != 1:
+        raise ValueError(f"cp={world.cp}, --demo: compare with cp=1, the report draws one rank a sequence")
+    if steps <= UNCOUNTED:
+        raise ValueError(
+            f"{steps} steps where the first {UNCOUNTED} are not counted, --demo: give more than {UNCOUNTED} steps"
+        )
+    return replace(options, steps=steps)
+
+
 def compare(run: Run, mesh: DeviceMesh, place: Place) -> int:
     """Exit code 1 if the losses differ by more than rounding."""
-    run = run._replace(options=replace(run.options, steps=run.options.steps or STEPS))
     hardware = share_hardware(run.options.hardware)
     sides = {
         "plain": make_side(run, mesh, "plain", hardware, place),

@@ -41,6 +41,8 @@ def end(message: str, code: int) -> NoReturn:
 
 def end_after(error: BaseException, place: Place) -> NoReturn:
     """Ends a rank whose step failed. A fault that is not the communicator's is ours and shows where it came from."""
+    if " of attention " in str(error) and isinstance(error, RuntimeError):
+        end(first_line(error), FAILED)  # the operator's own message knows more than a traceback
     collective = failed_collective(error.__traceback__)
     if collective is None or not any(word in str(error).lower() for word in LOST_PEER):
         traceback.print_exception(error)

@@ -33,12 +33,12 @@ class Attention(nn.Module):
         self.output = nn.Linear(width, shape.hidden, bias=False)
 
     def forward(self, x: Tensor, rotary: tuple[Tensor, Tensor], exchange: Any) -> Tensor:
-        heads = (len(x), -1, self.head_size)
-        q = rotate(self.query(x).view(heads), rotary)  # [T, Hq, D]
-        k = rotate(self.key(x).view(heads), rotary)  # [T, Hkv, D]
-        v = self.value(x).view(heads)  # [T, Hkv, D]
+        heads = (-1, self.head_size)
+        q = rotate(self.query(x).unflatten(1, heads), rotary)  # [T, Hq, D]
+        k = rotate(self.key(x).unflatten(1, heads), rotary)  # [T, Hkv, D]
+        v = self.value(x).unflatten(1, heads)  # [T, Hkv, D]
         out = self.attend(q, k, v, exchange)  # [T, Hq, D]
-        return self.output(out.reshape(len(x), -1))  # [T, E]
+        return self.output(out.flatten(1))  # [T, E]
 
 
 class SwiGlu(nn.Module):

@@ -3,9 +3,10 @@
 Every rank plans alone, checks that all have the same plan, and trains its own rows of it.
 """
 
+import json
 import sys
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from dataclasses import asdict
+from pathlib import Path
 
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
@@ -14,21 +15,16 @@ import equipoise as eq
 from equipoise import checkpoint
 from equipoise.allocator import keep_freed_memory
 from equipoise.checkpoint import Position
-from equipoise.corpus import Corpus, read_corpus, standard_library
+from equipoise.corpus import read_corpus, standard_library
+from equipoise.demo import check_demo, compare
 from equipoise.faults import FAILED, WRONG_USE, Place, RunError, end, end_after
 from equipoise.options import Options, parse_options
+from equipoise.plans import Run, planned_steps
 from equipoise.progress import Progress
-from equipoise.ranks import World, connect, make_inputs, read_world, share_hardware
+from equipoise.ranks import connect, make_inputs, read_world, share_hardware
 from equipoise.steps import StepCost, make_trainer, train_step
 
-
-class Run(NamedTuple):
-    """What is known before the first collective."""
-
-    options: Options
-    world: World
-    corpus: Corpus
-    start: Position
+LOG = "steps.jsonl"
 
 
 def main() -> int:
@@ -54,6 +50,8 @@ def prepare(options: Options) -> Run:
     corpus = read_corpus(options.corpus) if options.corpus else standard_library()
     # Only rank 0 need have the hardware file; the others check the rest.
     make_inputs(options, world, options.hardware if world.rank == 0 else "h100")
+    if options.demo:
+        options = check_demo(options, world)
     position = Position()
     if options.resume:
         folder = checkpoint.find_checkpoint(options.resume)
@@ -67,11 +65,7 @@ def prepare(options: Options) -> Run:
 
 def start(run: Run, place: Place) -> int:
     mesh = connect(run.world, run.options.timeout)
-    if run.options.demo:
-        from equipoise.demo import compare
-
-        return compare(run, mesh, place)
-    return train(run, mesh, place)
+    return compare(run, mesh, place) if run.options.demo else train(run, mesh, place)
 
 
 def train(run: Run, mesh: DeviceMesh, place: Place) -> int:
@@ -86,6 +80,7 @@ def train(run: Run, mesh: DeviceMesh, place: Place) -> int:
         cost = train_step(trainer, step)
         if progress:
             progress.show(position.steps, describe(cost))
+            log_step(options.out / LOG, position, cost)
         if options.checkpoint_every and position.steps % options.checkpoint_every == 0:
             checkpoint.save(options.out, trainer, position, checkpoint.identity(options, run.corpus))
     if progress:
@@ -93,34 +88,10 @@ def train(run: Run, mesh: DeviceMesh, place: Place) -> int:
     return 0
 
 
-def planned_steps(run: Run, inputs: Any, place: Place) -> Iterator[tuple[Position, Any]]:
-    """Plans of this rank, agreed with all others, each with the position after it."""
-    options, done = run.options, run.start.steps
-    for epoch in range(run.start.epoch, options.epochs):
-        state = run.start.sampler if epoch == run.start.epoch else None
-        sampler = make_sampler(run, inputs, epoch, state)
-        place.doing = "the agreement before the first step"
-        eq.agreement.check(sampler)
-        for step in sampler:
-            if options.steps is not None and done == options.steps:
-                return
-            place.doing = f"step {done}"
-            eq.agreement.check_step(sampler, step)
-            done += 1
-            yield Position(done, epoch, step.state_after), step
-
-
-def make_sampler(run: Run, inputs: Any, epoch: int, state: dict[str, Any] | None) -> "eq.StepSampler":
-    return eq.StepSampler(
-        run.corpus.lengths,
-        inputs,
-        replica=run.world.replica,
-        cp_rank=run.world.cp_rank,
-        shuffle=True,
-        seed=run.options.seed,
-        epoch=epoch,
-        state=state,
-    )
+def log_step(path: Path, position: Position, cost: StepCost) -> None:
+    """A line of JSON for each step; a run that goes on from a checkpoint adds its own."""
+    with path.open("a") as log:
+        log.write(json.dumps({"steps": position.steps, "epoch": position.epoch, **asdict(cost)}) + "\n")
 
 
 def describe(cost: StepCost) -> str:

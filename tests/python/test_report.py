@@ -1,0 +1,110 @@
+"""The report says what the record says, and shows it without anything from outside."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from equipoise.report import imbalance, loss_differences, make_report, summarise
+
+
+def make_side(step_s: float, work_s: list[float], loss: float, moved: int) -> dict:
+    return {
+        "loss": loss,
+        "tokens": 100,
+        "step_s": step_s,
+        "attention_s": max(work_s),
+        "work_s": work_s,
+        "predicted_ns": [round(1.1e9 * work) for work in work_s],
+        "moved_bytes": moved,
+        "lower_bound": 1.0,
+    }
+
+
+def make_record(loss_error: float = 0.0) -> dict:
+    """Three steps, the first not counted: plain's ranks work 3 and 1 seconds, balanced ones 2.2 and 1.8."""
+    steps = [
+        {
+            "plain": make_side(5.0, [3.0, 1.0], 2.0, 0),
+            "balanced": make_side(4.0, [2.2, 1.8], 2.0 * (1 + loss_error), 5_000_000),
+        }
+        for _ in range(3)
+    ]
+    steps[0]["plain"]["step_s"] = 50.0
+    drawing = {
+        "step": 1,
+        "query_heads": 4,
+        "kv_heads": 2,
+        "sequences": [[[7, 0, 60], [8, 0, 40]], [[9, 0, 100]]],
+        "tiles": [[0, 1, 0, 70, 30, 0, 4, 0, 1], [0, 0, 0, 50, 10, 0, 1, 1, 1]],
+    }
+    return {
+        "strategy": "equipoise",
+        "ranks": 2,
+        "uncounted": 1,
+        "steps": steps,
+        "drawing": drawing,
+        "settings": {"corpus": "<none & all>"},
+    }
+
+
+def test_the_summary_is_over_counted_steps() -> None:
+    summary = summarise(make_record())
+    assert summary["step_ratio"] == pytest.approx(4 / 5)
+    assert summary["attention_ratio"] == pytest.approx(2.2 / 3)
+    assert summary["plain"]["measured_imbalance"] == pytest.approx(1.5)
+    assert summary["balanced"]["measured_imbalance"] == pytest.approx(1.1)
+    assert summary["most_gain"] == pytest.approx(1.5)
+    assert summary["prediction_error"] == pytest.approx(0.1)
+    assert summary["balanced"]["moved_bytes"] == 5_000_000
+
+
+def test_imbalance_is_the_heaviest_over_the_mean() -> None:
+    assert imbalance([3.0, 1.0]) == 1.5
+    assert imbalance([0.0, 0.0]) == 1.0
+
+
+def test_one_step_with_another_loss_is_enough_to_be_seen() -> None:
+    record = make_record()
+    record["steps"][0]["balanced"]["loss"] *= 1.001  # not counted for time, counted for losses
+    assert summarise(record)["loss_difference"] == pytest.approx(1e-3)
+    assert loss_differences(record)[1:] == [0.0, 0.0]
+    assert "but the losses differ" in make_report(record)
+    assert "the same training" in make_report(make_record())
+
+
+class Places(HTMLParser):
+    """Open elements, and every place that a page could load something from."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.loads: list[str] = []
+        self.polygons = 0
+
+    def handle_starttag(self, tag: str, attributes: list) -> None:
+        self.loads += [value for name, value in attributes if name in ("src", "href", "xlink:href", "data")]
+        self.polygons += tag == "polygon"
+        if tag not in ("meta", "rect", "line", "polyline") or tag == "rect":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attributes: list) -> None:
+        pass
+
+    def handle_endtag(self, tag: str) -> None:
+        while self.open and self.open.pop() != tag:
+            pass
+
+
+def test_the_page_needs_nothing_from_outside_and_draws_every_document_and_tile() -> None:
+    page = make_report(make_record())
+    places = Places()
+    places.feed(page)
+    assert places.loads == []
+    assert not re.search(r"https?://|@import|url\(", page)
+    # Two KV heads: three documents in each, the whole-head tile in both, the single-head tile in one.
+    assert places.polygons == 2 * 3 + 2 + 1
+
+
+def test_names_from_outside_are_text_and_not_markup() -> None:
+    assert "&lt;none &amp; all&gt;" in make_report(make_record())
