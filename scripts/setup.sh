@@ -46,7 +46,7 @@ missing_packages() {
       has clang-format-19 || echo clang-format-19
       has clang-tidy-19 || echo clang-tidy-19
       ;;
-    wheel | pytest | ruff) [ -x $venv/bin/python ] || find_python >/dev/null || echo python3 python3-venv python3-dev ;;
+    wheel | pytest | ruff) [ -x $venv/bin/pip ] || find_python >/dev/null || echo python3 python3-venv python3-dev ;;
     *) fail "unknown need $1" scripts/setup.sh "read the list at its top" ;;
   esac
 }
@@ -78,7 +78,7 @@ pip_install() {
 }
 
 make_venv() {
-  [ -x $venv/bin/python ] && return
+  [ -x $venv/bin/pip ] && return
   local python
   python=$(find_python) || fail "no Python 3.11 with venv and headers" "this machine" \
     "run \`apt-get install python3 python3-venv python3-dev\` as root, then the same make command again"
@@ -89,7 +89,7 @@ make_venv() {
 
 build_wheel() {
   local want
-  want="$(fingerprint "${sources[@]}") $(cat $venv/.stamps/build)"
+  want="$(fingerprint "${sources[@]}") $(cat $venv/lib/python3*/site-packages/torch/version.py)"
   stamped wheel "$want" && return
   say "building the wheel"
   CMAKE_BUILD_PARALLEL_LEVEL=$jobs quietly wheel $venv/bin/python -m pip install --disable-pip-version-check \
