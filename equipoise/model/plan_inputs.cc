@@ -20,49 +20,54 @@ constexpr std::array strategies = {Strategy::plain, Strategy::allgather, Strateg
 constexpr std::array dp_syncs = {DpSync::step, DpSync::micro_step};
 constexpr std::array overlongs = {Overlong::error, Overlong::split, Overlong::truncate, Overlong::drop};
 
+/// Appends to a list in words.
+void append(std::string& text, std::string_view separator, std::string_view item) {
+  if (!text.empty()) text.append(separator);
+  text.append(item);
+}
+
 /// Finds the value with this name among all values of an enum.
 template <class Enum, std::size_t N>
 Enum parse(std::string_view text, const std::array<Enum, N>& values, const std::string& what) {
   std::string choices;
   for (const Enum value : values) {
     if (name(value) == text) return value;
-    choices += (choices.empty() ? "" : ", ") + std::string(name(value));
+    append(choices, ", ", name(value));
   }
   throw InputError(what + " '" + std::string(text) + "' is not known", "field " + what, "use one of " + choices);
 }
 
 std::string join(std::span<const int64_t> values) {
   std::string text;
-  for (const int64_t value : values) text += (text.empty() ? "" : ",") + std::to_string(value);
+  for (const int64_t value : values) append(text, ",", std::to_string(value));
   return text;
 }
 
 std::string text_of(const Curve& curve) {
   std::string text;
-  for (const CurvePoint& point : curve)
-    text += (text.empty() ? "" : ",") + std::to_string(point.x) + ":" + std::to_string(point.y);
+  for (const CurvePoint& point : curve) {
+    append(text, ",", std::to_string(point.x));
+    append(text, ":", std::to_string(point.y));
+  }
   return text;
 }
 
-std::string text_of(const LinkCost& link) {
-  return std::to_string(link.latency_ns) + "," + std::to_string(link.kilobyte_ps);
-}
+std::string text_of(const LinkCost& link) { return join(std::array{link.latency_ns, link.kilobyte_ps}); }
 
 /// "causal x 16; sliding_window 4096 x 16".
 std::string text_of(std::span<const Mask> masks) {
   std::string text;
   for (const Mask& mask : masks) {
-    if (!text.empty()) text += "; ";
-    text += name(mask.kind);
-    if (mask.window_tokens != 0) text += " " + std::to_string(mask.window_tokens);
-    text += " x " + std::to_string(mask.layers);
+    append(text, "; ", name(mask.kind));
+    if (mask.window_tokens != 0) append(text, " ", std::to_string(mask.window_tokens));
+    append(text, " x ", std::to_string(mask.layers));
   }
   return text;
 }
 
 std::string text_of(const std::array<Axis, 4>& order) {
   std::string text;
-  for (const Axis axis : order) text += (text.empty() ? "" : ",") + std::to_string(static_cast<int64_t>(axis));
+  for (const Axis axis : order) append(text, ",", std::to_string(static_cast<int64_t>(axis)));
   return text;
 }
 

@@ -50,7 +50,7 @@ void check_mesh(const Mesh& mesh) {
 std::string divisors(int64_t number) {
   std::string text;
   for (int64_t divisor = 1; divisor <= number; ++divisor)
-    if (number % divisor == 0) text += (text.empty() ? "" : ", ") + std::to_string(divisor);
+    if (number % divisor == 0) text.append(text.empty() ? "" : ", ").append(std::to_string(divisor));
   return text;
 }
 

@@ -25,4 +25,7 @@ StepPlan plan_step(const PlanInputs& inputs, const Corpus& corpus, const PackerS
 /// the cluster.
 BucketPlan plan_bucket(const PlanInputs& inputs, const StepPlan& step, const Bucket& bucket);
 
+/// The same bucket with every tile computed by the owners of its rows: what moving tiles is compared with.
+BucketPlan stay_home(const PlanInputs& inputs, const BucketPlan& bucket);
+
 }  // namespace equipoise
