@@ -29,7 +29,7 @@ void check_list(const ExchangeCheck& check, const std::vector<Message>& messages
           {rule, segment_name(check.bucket, check.mask_index, message.block.replica_in_pool, message.block.segment),
            describe(message)});
     };
-    if (last && !(*last < message)) say("message sorted");
+    if (last && message < *last) say("message sorted");
     if (!in_pool(message.from) || !in_pool(message.to)) say("member in pool");
     if (message.from == message.to) say("receiver is another");
     if (!inside(message.block.head_begin, message.block.heads, heads)) say("head in range");

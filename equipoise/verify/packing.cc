@@ -314,9 +314,7 @@ void check_loss_tokens(Books& books) {
       const int64_t end = segment.begin_tokens + segment.length_tokens;
       const bool counts_itself = document->loss_tokens != document->length_tokens - 1;
       if (counts_itself)
-        expected += end < extent                     ? 0
-                    : end == document->length_tokens ? document->loss_tokens
-                                                     : std::min(document->loss_tokens, extent - 1);
+        expected += end == extent ? std::min(document->loss_tokens, extent) : 0;
       else
         expected += std::min(end, extent - 1) - segment.begin_tokens;
     }
