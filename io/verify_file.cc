@@ -19,6 +19,7 @@ namespace equipoise {
 namespace {
 
 constexpr size_t most_violations = 1000;
+constexpr int64_t most_idle_rounds = 1000;
 
 /// What happened to a document up to now.
 struct Account {
@@ -115,12 +116,12 @@ Violations check_programs(const PlanInputs& inputs, const BucketPlan& bucket, in
   return check_program_set(programs);
 }
 
-/// Rounds as the tiles say. Each round has a tile, so a number above that is a mistake, which is left for the checker
-/// of tiles to find.
+/// Rounds as the tiles say. Far more rounds than tiles are a mistake that would only fill the memory: they are cut, for
+/// the checker of tiles to find.
 void set_rounds(LayerPlan& layer) {
   int64_t last = 0;
   for (const Tile& tile : layer.tiles) last = std::max(last, tile.round);
-  layer.exchange.rounds = 1 + std::min(last, static_cast<int64_t>(layer.tiles.size()));
+  layer.exchange.rounds = 1 + std::min(last, static_cast<int64_t>(layer.tiles.size()) + most_idle_rounds);
 }
 
 /// Shards and tiles; then the messages that follow from them, which are put into the bucket, and the programs.
