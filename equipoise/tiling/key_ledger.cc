@@ -43,7 +43,7 @@ KeyLedger::KeyLedger(const PooledTiling& pool, std::span<const HomePiece> pieces
     const std::array key = {piece.owner.value, piece.replica_in_pool, piece.segment};
     owned[key].push_back(piece.rows);
     home_[key].push_back(piece.rows);
-    home_[key].push_back(visible_keys(pool.mask, piece.rows, piece.length_tokens));
+    if (piece.kept.length > 0) home_[key].push_back(visible_keys(pool.mask, piece.kept, piece.length_tokens));
   }
   for (auto& [key, ranges] : home_) {
     ranges = merge_ranges(std::move(ranges));

@@ -26,8 +26,8 @@ std::vector<int64_t> query_room(const PooledTiling& pool, std::span<const HomePi
   return room;
 }
 
-/// One tile for each part, in the order in which its member took it; a round ends where the next part's queries would
-/// not fit.
+/// One tile for each part that leaves its owner, in the order in which its member took it; a round ends where the next
+/// part's queries would not fit.
 std::vector<Tile> deal_rounds(const PooledTiling& pool, std::span<const HomePiece> pieces,
                               std::span<const Taken> taken) {
   const auto room = query_room(pool, pieces, taken);
@@ -36,13 +36,14 @@ std::vector<Tile> deal_rounds(const PooledTiling& pool, std::span<const HomePiec
   std::vector<Tile> tiles;
   const int64_t group = pool.heads.group();
   for (const auto& [column, member] : taken) {
+    const HomePiece& piece = pieces[column.piece];
+    if (piece.owner == member) continue;
     const int64_t bytes = column.rows.length * group * pool.heads.size * pool.cost.element_bytes;
     if (filled[member.value] > 0 && filled[member.value] + bytes > room[member.value]) {
       ++round[member.value];
       filled[member.value] = 0;
     }
     filled[member.value] += bytes;
-    const HomePiece& piece = pieces[column.piece];
     tiles.push_back({.replica_in_pool = piece.replica_in_pool,
                      .segment = piece.segment,
                      .q_begin = column.rows.begin,

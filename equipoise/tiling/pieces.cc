@@ -13,6 +13,7 @@ std::vector<HomePiece> list_pieces(const PooledTiling& pool) {
                         .segment = piece.segment,
                         .length_tokens = pool.sequences[r].segments[piece.segment].length_tokens,
                         .rows = {piece.begin_tokens, piece.length_tokens},
+                        .kept = {piece.begin_tokens, piece.length_tokens},
                         .owner = MemberId{replica * pool.cp + piece.cp_rank}});
     }
   return pieces;

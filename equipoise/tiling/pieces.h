@@ -16,6 +16,7 @@ struct HomePiece {
   int64_t segment = 0;
   int64_t length_tokens = 0;  ///< of the segment
   Range rows;
+  Range kept;  ///< the first of `rows`: those that stay unless their owner is overloaded; the others float
   MemberId owner;
 };
 
@@ -26,7 +27,7 @@ struct Column {
   Range rows;
 };
 
-/// All pieces of the pool, by (replica, segment, begin).
+/// All pieces of the pool, by (replica, segment, begin). Nothing floats yet.
 std::vector<HomePiece> list_pieces(const PooledTiling& pool);
 
 /// Work of some rows of a piece for `kv_heads` KV heads with all their query heads, as one kernel entry.

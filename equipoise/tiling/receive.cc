@@ -43,8 +43,6 @@ struct Table {
 
 int64_t cell_bytes(const PooledTiling& pool) { return pool.heads.size * pool.cost.element_bytes; }
 
-int64_t query_bytes(const PooledTiling& pool, int64_t rows) { return rows * pool.heads.group() * cell_bytes(pool); }
-
 const HomePiece& piece_of(const Table& table, const Column& column) { return table.pieces[column.piece]; }
 
 int64_t column_work(const Table& table, const Column& column, Range rows) {
@@ -66,9 +64,15 @@ Range top_rows(const Table& table, const Column& column, int64_t rows) {
   return {begin, column.rows.end() - begin};
 }
 
+/// Bytes of queries that the member must receive: none for rows of its own that it takes back.
+int64_t new_query_bytes(const Table& table, const Column& column, Range rows, MemberId member) {
+  if (piece_of(table, column).owner == member) return 0;
+  return rows.length * table.pool.heads.group() * cell_bytes(table.pool);
+}
+
 bool meets_cap(const Table& table, const Column& column, Range rows, MemberId member) {
   const Guest& guest = table.guests[member.value];
-  const int64_t queries = std::max(guest.most_query_bytes, query_bytes(table.pool, rows.length));
+  const int64_t queries = std::max(guest.most_query_bytes, new_query_bytes(table, column, rows, member));
   const int64_t room = table.pool.exchange_bytes - guest.key_bytes - queries;
   return room >= 0 && new_key_bytes(table, column, rows, member) <= room;
 }
@@ -82,7 +86,8 @@ int64_t usable_work(const Table& table, const Guest& guest) {
 int64_t score_column(const Table& table, const Open& open, MemberId member, int64_t usable) {
   const int64_t eaten = std::min(open.work_ns, usable);
   const Range rows = top_rows(table, open.column, mul_div(open.column.rows.length, eaten, open.work_ns));
-  const int64_t bytes = 2 * query_bytes(table.pool, rows.length) + new_key_bytes(table, open.column, rows, member);
+  const int64_t bytes =
+      2 * new_query_bytes(table, open.column, rows, member) + new_key_bytes(table, open.column, rows, member);
   const int64_t score = mul_div(bytes, ppm_one, eaten);
   const int64_t left = open.work_ns - eaten;
   return left > 0 && left < table.crumb_ns ? mul_div(score, 13, 10) : score;
@@ -136,7 +141,7 @@ Taken take_rows(Table& table, size_t index, Range rows, MemberId member) {
   guest.spare_ns = usable_work(table, guest) - column_work(table, open.column, rows);
   guest.called = true;
   guest.key_bytes += new_key_bytes(table, open.column, rows, member);
-  guest.most_query_bytes = std::max(guest.most_query_bytes, query_bytes(table.pool, rows.length));
+  guest.most_query_bytes = std::max(guest.most_query_bytes, new_query_bytes(table, open.column, rows, member));
   table.ledger.add_keys(member, piece, open.column.kv_head, visible_keys(table.pool.mask, rows, piece.length_tokens));
   open.column.rows.length -= rows.length;
   if (open.column.rows.length == 0)
@@ -165,7 +170,7 @@ Table make_table(const PooledTiling& pool, std::span<const HomePiece> pieces, st
     const auto member = MemberId{static_cast<int64_t>(m)};
     const int64_t keys = table.ledger.foreign_home_keys(member) * pool.heads.kv;
     table.guests.push_back({.spare_ns = spare_ns[m], .key_bytes = 2 * cell_bytes(pool) * keys});
-    table.crumb_ns += spare_ns[m];
+    table.crumb_ns += std::max<int64_t>(0, spare_ns[m]);
   }
   table.crumb_ns /= crumb_part * static_cast<int64_t>(spare_ns.size());
   return table;

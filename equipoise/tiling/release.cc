@@ -13,14 +13,14 @@ constexpr int64_t worth_entries = 4;
 
 /// First row that leaves the piece at a level; its end where nothing does.
 int64_t cut_row(const PooledTiling& pool, const HomePiece& piece, int64_t level) {
-  const int64_t cut = std::clamp(level * pool.cost.attention.tile_rows, piece.rows.begin, piece.rows.end());
-  if (cut == piece.rows.begin || cut == piece.rows.end()) return cut;
-  const int64_t leaves = rows_work(pool, piece, {cut, piece.rows.end() - cut}, pool.heads.kv);
-  return leaves < worth_entries * entry_work(pool) ? piece.rows.end() : cut;
+  const int64_t cut = std::clamp(level * pool.cost.attention.tile_rows, piece.kept.begin, piece.kept.end());
+  if (cut == piece.kept.begin || cut == piece.kept.end()) return cut;
+  const int64_t leaves = rows_work(pool, piece, {cut, piece.kept.end() - cut}, pool.heads.kv);
+  return leaves < worth_entries * entry_work(pool) ? piece.kept.end() : cut;
 }
 
 int64_t kept_work(const PooledTiling& pool, const HomePiece& piece, int64_t cut, int64_t kv_heads) {
-  return rows_work(pool, piece, {piece.rows.begin, cut - piece.rows.begin}, kv_heads);
+  return rows_work(pool, piece, {piece.kept.begin, cut - piece.kept.begin}, kv_heads);
 }
 
 /// Work that stays when all pieces are cut at a level. `whole` is each piece's uncut work.
@@ -30,15 +30,14 @@ int64_t kept_at_level(const PooledTiling& pool, std::span<const HomePiece> piece
   for (size_t i = 0; i < home.size(); ++i) {
     const HomePiece& piece = pieces[home[i]];
     const int64_t cut = cut_row(pool, piece, level);
-    kept += cut == piece.rows.end() ? whole[i] : kept_work(pool, piece, cut, pool.heads.kv);
+    kept += cut == piece.kept.end() ? whole[i] : kept_work(pool, piece, cut, pool.heads.kv);
   }
   return kept;
 }
 
-void append_columns(const HomePiece& piece, int64_t index, Range kv_heads, int64_t cut, std::vector<Column>& columns) {
-  if (cut == piece.rows.end()) return;
-  for (int64_t head = kv_heads.begin; head < kv_heads.end(); ++head)
-    columns.push_back({index, head, {cut, piece.rows.end() - cut}});
+void append_columns(int64_t piece, Range kv_heads, Range rows, std::vector<Column>& columns) {
+  if (rows.length == 0) return;
+  for (int64_t head = kv_heads.begin; head < kv_heads.end(); ++head) columns.push_back({piece, head, rows});
 }
 
 /// The fewest KV heads of a piece that must be cut at `low` instead of `high`, so that at most `allowed_ns` of it
@@ -52,14 +51,29 @@ int64_t heads_cut_low(const PooledTiling& pool, const HomePiece& piece, int64_t 
 
 }  // namespace
 
+std::vector<Column> float_columns(const PooledTiling& pool, std::span<HomePiece> pieces) {
+  const int64_t block = pool.cost.attention.tile_rows;
+  std::vector<Column> columns;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    HomePiece& piece = pieces[i];
+    const bool long_segment = 2 * piece.length_tokens * pool.cp > pool.sequences[piece.replica_in_pool].tokens();
+    if (piece.rows.length == piece.length_tokens || !long_segment) continue;
+    const int64_t half = ceil_div(piece.length_tokens, 2 * block) * block;
+    const int64_t cut = std::clamp(half, piece.rows.begin, piece.rows.end());
+    piece.kept.length = cut - piece.rows.begin;
+    append_columns(static_cast<int64_t>(i), {0, pool.heads.kv}, {cut, piece.rows.end() - cut}, columns);
+  }
+  return columns;
+}
+
 std::vector<Column> release_columns(const PooledTiling& pool, std::span<const HomePiece> pieces,
                                     std::span<const int64_t> home, int64_t capacity_ns) {
   const int64_t kv = pool.heads.kv;
   int64_t longest = 0;
   std::vector<int64_t> whole;
   for (const int64_t index : home) {
-    longest = std::max(longest, pieces[index].rows.end());
-    whole.push_back(rows_work(pool, pieces[index], pieces[index].rows, kv));
+    longest = std::max(longest, pieces[index].kept.end());
+    whole.push_back(rows_work(pool, pieces[index], pieces[index].kept, kv));
   }
   // At level 0 nothing stays; find the highest level that suffices.
   int64_t level = 0;
@@ -75,14 +89,15 @@ std::vector<Column> release_columns(const PooledTiling& pool, std::span<const Ho
     const HomePiece& piece = pieces[index];
     const int64_t low = cut_row(pool, piece, level);
     const int64_t high = cut_row(pool, piece, level + 1);
+    const int64_t end = piece.kept.end();
     if (kept <= capacity_ns || low == high) {
-      append_columns(piece, index, {0, kv}, high, columns);
+      append_columns(index, {0, kv}, {high, end - high}, columns);
       continue;
     }
     kept -= kept_work(pool, piece, high, kv);
     const int64_t heads = heads_cut_low(pool, piece, low, high, capacity_ns - kept);
-    append_columns(piece, index, {0, heads}, low, columns);
-    append_columns(piece, index, {heads, kv - heads}, high, columns);
+    append_columns(index, {0, heads}, {low, end - low}, columns);
+    append_columns(index, {heads, kv - heads}, {high, end - high}, columns);
     kept += kept_work(pool, piece, low, heads) + kept_work(pool, piece, high, kv - heads);
   }
   return columns;

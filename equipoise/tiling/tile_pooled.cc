@@ -51,38 +51,56 @@ int64_t ideal_ns(const PooledTiling& pool, std::span<const int64_t> work) {
   return mul_div(total, 1000, speeds);
 }
 
+/// Home work: whose pieces they are, and what their owner does when only what is kept stays.
+struct Homes {
+  std::vector<HomePiece> pieces;
+  std::vector<Column> floating;
+  std::vector<std::vector<int64_t>> by_member;  ///< indices into pieces
+  std::vector<int64_t> kept_ns;                 ///< by member
+};
+
+Homes list_homes(const PooledTiling& pool) {
+  Homes homes;
+  homes.pieces = list_pieces(pool);
+  homes.floating = float_columns(pool, homes.pieces);
+  homes.by_member.resize(pool.shardings.size() * pool.cp);
+  homes.kept_ns.assign(homes.by_member.size(), call_work(pool));
+  for (size_t i = 0; i < homes.pieces.size(); ++i) {
+    const HomePiece& piece = homes.pieces[i];
+    homes.by_member[piece.owner.value].push_back(static_cast<int64_t>(i));
+    homes.kept_ns[piece.owner.value] += rows_work(pool, piece, piece.kept, pool.heads.kv);
+  }
+  return homes;
+}
+
 /// Tiles that bring every member to at most `cap_ns`, by the estimates of release and receive.
-std::optional<std::vector<Tile>> level_to(const PooledTiling& pool, std::span<const HomePiece> pieces,
-                                          std::span<const std::vector<int64_t>> homes, std::span<const int64_t> work,
-                                          int64_t cap_ns) {
-  std::vector<Column> columns;
-  std::vector<int64_t> spare(work.size());
-  for (size_t m = 0; m < work.size(); ++m) {
+std::optional<std::vector<Tile>> level_to(const PooledTiling& pool, const Homes& homes, int64_t cap_ns) {
+  std::vector<Column> columns = homes.floating;
+  std::vector<int64_t> spare(homes.kept_ns.size());
+  for (size_t m = 0; m < spare.size(); ++m) {
     const int64_t capacity = mul_div(cap_ns, speed_of(pool, m), 1000);
-    spare[m] = capacity - work[m];
+    spare[m] = capacity - homes.kept_ns[m];
     if (spare[m] >= 0) continue;
-    const auto released = release_columns(pool, pieces, homes[m], capacity - call_work(pool));
+    const auto released = release_columns(pool, homes.pieces, homes.by_member[m], capacity - call_work(pool));
     columns.insert(columns.end(), released.begin(), released.end());
   }
-  const auto taken = receive_columns(pool, pieces, std::move(columns), spare);
+  const auto taken = receive_columns(pool, homes.pieces, std::move(columns), spare);
   if (!taken) return std::nullopt;
-  return make_tiles(pool, pieces, *taken);
+  return make_tiles(pool, homes.pieces, *taken);
 }
 
 }  // namespace
 
 std::vector<Tile> tile_pooled(const PooledTiling& pool) {
-  const auto pieces = list_pieces(pool);
   const auto work = work_with(pool, {});
-  std::vector<std::vector<int64_t>> homes(work.size());
-  for (size_t i = 0; i < pieces.size(); ++i) homes[pieces[i].owner.value].push_back(static_cast<int64_t>(i));
   const int64_t slowest = slowest_ns(pool, work);
   if (slowest == 0) return {};
   const int64_t ideal = ideal_ns(pool, work);
+  const Homes homes = list_homes(pool);
   for (int64_t slack_ppm = first_slack_ppm;; slack_ppm += ceil_div(slack_ppm, 4)) {
     const int64_t cap = ideal + mul_div(ideal, slack_ppm, ppm_one);
     if (cap >= slowest) return {};
-    const auto tiles = level_to(pool, pieces, homes, work, cap);
+    const auto tiles = level_to(pool, homes, cap);
     if (tiles && slowest_ns(pool, work_with(pool, *tiles)) < slowest) return *tiles;
   }
 }

@@ -15,7 +15,7 @@ namespace equipoise {
 namespace {
 
 /// The bucket with everything at home, on the same shards.
-BucketPlan stay_home(const PlanInputs& inputs, const BucketPlan& plan) {
+BucketPlan everything_home(const PlanInputs& inputs, const BucketPlan& plan) {
   BucketPlan home = plan;
   home.layers.clear();
   for (const Mask& mask : inputs.masks) {
@@ -72,7 +72,7 @@ TEST(PlanBucket, OfEquipoiseIsNeverPredictedSlowerThanStayingHome) {
       bucket.sequences.push_back(SeqId{r});
     }
     const BucketPlan plan = plan_bucket(inputs, step, bucket);
-    const BucketPlan home = stay_home(inputs, plan);
+    const BucketPlan home = everything_home(inputs, plan);
     ASSERT_LE(bucket_time(inputs, plan).total(), bucket_time(inputs, home).total()) << "seed " << seed;
     inputs.strategy = Strategy::libra;
     const BucketPlan trusting = plan_bucket(inputs, step, bucket);
