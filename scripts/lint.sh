@@ -9,7 +9,11 @@ tidy() {
     xargs -0r -P "$jobs" -n 1 clang-tidy-19 -p build/debug --quiet 2> >(grep -v 'warnings\? generated' >&2)
 }
 
-format() { cpp_files | xargs -0r clang-format-19 --dry-run -Werror 2>&1 | sed -n 's/error: code.*/not formatted: run `make format`/p; /error:/p'; }
+# One line for each place; what to do about all of them is the same.
+format() {
+  cpp_files | xargs -0r clang-format-19 --dry-run -Werror 2>&1 |
+    sed -n 's/error: code should be.*/not formatted: run "make format"/p; /error:/p'
+}
 
 failed=()
 check() {
