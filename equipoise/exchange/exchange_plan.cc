@@ -58,6 +58,7 @@ void append_key_messages(std::vector<Message>& messages, const KeyNeed& need, co
 
 }  // namespace
 
+// Six nouns that every caller holds apart. NOLINTNEXTLINE(readability-function-size)
 Exchange plan_exchange(std::span<const Sequence> sequences, std::span<const Sharding> shardings,
                        std::span<const WorkItem> work, const Mask& mask, const Heads& heads, int64_t cp) {
   Exchange exchange;

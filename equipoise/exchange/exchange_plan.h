@@ -11,9 +11,12 @@ namespace equipoise {
 
 /// Derives all messages of one mask of a bucket from its work.
 ///
-/// Queries: one message for each work item whose owner is not its member, in the item's round. Keys: for each member and segment the visible keys of its items that it
-/// does not own, cut at their owners' pieces, sent once, before the first round that needs them; KV heads with the same rows and rounds share a message.
-/// rounds = 1 + the last round of any item. Cost: O(items log items + messages). Sorted as model/exchange.h says.
+/// Queries: one message for each work item whose owner is not its member, in the item's round.
+/// Keys: for each member and segment the visible keys of its items that it does not own, cut at their owners' pieces,
+/// sent once, before the first round that needs them. Neighbouring KV heads share messages where all their needs in the
+/// segment are equal, so that a message lies within one block of the receiver's arena.
+/// rounds = 1 + the last round of any item. Sorted as model/exchange.h says.
+/// Cost: O(n log n) for n = items + messages, times the head cuts of a segment.
 Exchange plan_exchange(std::span<const Sequence> sequences, std::span<const Sharding> shardings,
                        std::span<const WorkItem> work, const Mask& mask, const Heads& heads, int64_t cp);
 

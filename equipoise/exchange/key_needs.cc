@@ -43,8 +43,8 @@ std::vector<ItemNeed> item_needs(std::span<const Sequence> sequences, std::span<
                      end_kv_head(heads, item.head_begin + item.heads),
                      visible_keys(mask, {item.q_begin, item.q_length}, length)});
   }
-  std::stable_sort(needs.begin(), needs.end(),
-                   [](const ItemNeed& a, const ItemNeed& b) { return segment_key(a) < segment_key(b); });
+  std::sort(needs.begin(), needs.end(),
+            [](const ItemNeed& a, const ItemNeed& b) { return segment_key(a) < segment_key(b); });
   return needs;
 }
 

@@ -6,10 +6,16 @@
 
 namespace equipoise {
 
-/// The program of one member for one mask of a bucket: where each row lies, in which order blocks go on the wire, which kernels run.
-/// `step` is for messages. Keys that lie together in the member's own tensors are used where they are; all others are gathered into the arena, a block for each
-/// (segment, KV head) that spans the visible keys it needs. A work item of several KV heads whose blocks differ is cut into one entry per KV head.
-/// Cost: O(items and messages of the member, log). Requires a valid bucket plan.
-RankProgram make_rank_program(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask_index, MemberId member, int64_t step);
+/// The program of one member for one mask of a bucket: where each row lies, in which order blocks go on the wire, which
+/// kernels run. `step` is for messages.
+///
+/// Work items that follow each other in rows or heads are joined first: a whole document of all heads is one entry.
+/// Keys that lie together in the member's own tensors are used where they are; all others are gathered into the arena,
+/// a block for each unbroken run of needed keys and each run of KV heads that need the same. An item whose KV heads lie
+/// in several blocks is cut into one entry for each. The order of blocks between two members is that of the exchange.
+/// Cost: O(n log n) for n = items and messages of the bucket. Requires a valid bucket plan.
+/// Errors: InputError if there is no such mask or member.
+RankProgram make_rank_program(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask_index, MemberId member,
+                              int64_t step);
 
 }  // namespace equipoise
