@@ -21,23 +21,25 @@ struct PooledTiling {
   const CostTable& cost;
   std::span<const int64_t> speeds_ppt;  ///< by member; empty: all 1000
   int64_t cp = 1;
-  int64_t exchange_bytes =
-      0;  ///< cap on what a member holds at once: keys and values it receives, and the queries of one round
+  int64_t exchange_bytes = 0;  ///< a member's cap: keys and values it receives, and queries of one round
 };
 
 /// Levels predicted attention time over the members of a pool by moving the last rows of the longest segments, a KV
 /// head's group at a time.
 ///
-/// One fixed rule: a cap just above the average predicted time (forward and backward); each member above it releases
-/// the last rows of its pieces above one common position found by binary search; the second halves of long segments
-/// that lie on several ranks float, whoever owns them. Released (piece, KV head) columns go to members with the largest
-/// spare time, each eating down from the top of the column that costs it the fewest new bytes for its work. Where the
-/// cap cannot be met, because row blocks are coarse or bytes are short, it is raised and all is done again. Rows are
-/// cut at multiples of the kernel's row block from the segment's begin. Rounds: all in round 1, unless a member's
-/// queries would pass exchange_bytes. Guarantee: the slowest member is predicted faster than with no tiles, or there
-/// are none. Members whose home work holds no more than exchange_bytes stay within it; what home work itself must hold
-/// cannot be changed here. Ties by id. Cost: O(pieces log + columns (columns + members)) for each cap tried. Source:
-/// Libra, tiled attention pooling; predicted time instead of pairs is ours.
+/// One fixed rule. A cap just above the average predicted time (forward and backward) decides who gives: members above
+/// it release the last rows of their pieces above one common position, found by binary search; besides, the second
+/// halves of long segments that lie on several ranks float, whoever owns them. These columns, one for each piece and KV
+/// head, go to the members with the largest spare time, each eating down from the top of the column that costs it the
+/// fewest new bytes for its work. Where the cap cannot be met (row blocks are coarse, bytes are short) it is raised and
+/// all is done again.
+///
+/// Rows are cut at multiples of the kernel's row block from the segment's begin. All tiles are in round 1, unless a
+/// member's queries would pass exchange_bytes.
+/// Guarantee: the slowest member is predicted faster than with no tiles, or there are none. A member whose home work
+/// alone holds no more than exchange_bytes stays within it; tiles cannot change what home work itself must hold.
+/// Ties by id. Cost: O(pieces log + columns (columns + members)) for each cap tried.
+/// Source: Libra, tiled attention pooling; predicted time instead of pairs, and the floating halves, are ours.
 std::vector<Tile> tile_pooled(const PooledTiling& pool);
 
 }  // namespace equipoise
