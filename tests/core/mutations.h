@@ -49,7 +49,7 @@ void run_mutations(const MutationTrial<Plan>& trial, std::vector<Fault<Plan>> fa
   for (uint64_t seed = 0; seed < most_seeds && std::any_of(faults.begin(), faults.end(), unfinished); ++seed) {
     const Plan plan = trial.make(seed);
     SplitMix64 rng{seed};
-    if (seed % 8 == 0) {
+    if (seed % 16 == 0) {
       ASSERT_EQ(trial.dense_fault(plan), "") << "seed " << seed;
     }
     for (Fault<Plan>& fault : faults) {
