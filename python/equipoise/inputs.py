@@ -1,0 +1,194 @@
+"""What decides a plan, by value. Everything is checked when it is made: a wrong argument is a ValueError in the form
+`what, where: remedy`, before any rank waits for another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from operator import index
+from typing import Any
+
+from equipoise import _core
+
+MASK_KINDS = ("causal", "full", "sliding_window")
+LARGEST_SIZE = 2**24  # of a model: products of three stay far from 64 bits
+
+
+def integer(name: str, value: Any) -> int:
+    """The value as an int of 64 bits. Raises ValueError naming the field."""
+    try:
+        number = index(value)
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool) or not -(2**63) <= number < 2**63:
+        raise ValueError(f"{name} {value!r} is not an integer of 64 bits, field {name}: give a whole number")
+    return number
+
+
+def text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{name} {value!r} is not a text, field {name}: give a name or a path")
+    return value
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """The training mesh: replicas, pipeline stages, context and tensor-parallel ranks."""
+
+    dp: int = 1
+    pp: int = 1
+    cp: int = 1
+    tp: int = 1
+    ranks_per_node: int = 8  # that share the fast links
+
+
+@dataclass(frozen=True)
+class Heads:
+    """Attention heads of one tensor-parallel rank; query is a multiple of kv."""
+
+    query: int
+    kv: int
+    size: int  # elements of one head of one row
+
+
+@dataclass(frozen=True)
+class Mask:
+    """Which keys a row sees, and in how many layers. A window counts the row itself."""
+
+    kind: str = "causal"
+    window: int = 0
+    layers: int = 1
+
+
+@dataclass(frozen=True)
+class ModelShape:
+    """The shape of a decoder-only transformer, whole model."""
+
+    name: str
+    layers: int
+    hidden: int
+    query_heads: int
+    kv_heads: int
+    head_size: int
+    ffn: int  # of one expert
+    active_experts: int = 1  # experts a token goes through
+    vocabulary: int = 1
+
+
+@dataclass(frozen=True)
+class PlanInputs:
+    """Everything that decides a plan but the documents and their order, which come with the sampler.
+
+    pool: replicas that share attention, a divisor of mesh.dp; None: the largest up to 8.
+    window: tokens of a packed sequence; max_tokens: what the memory of one sequence allows, None: the window.
+    model: a ModelShape, or a name such as "llama3-8b"; hardware: "h100" or the path of a hardware file.
+    masks: their layers sum to the model's; None: causal in all layers. speeds: of each rank of dp x cp, in parts per
+    thousand. max_delay: steps that a document may be held; None: as long as the strategy wants.
+    """
+
+    mesh: Mesh = Mesh()
+    pool: int | None = None
+    window: int = 131072
+    max_tokens: int | None = None
+    micro_steps: int = 1
+    model: str | ModelShape = "llama3-8b"
+    hardware: str = "h100"
+    strategy: str = "equipoise"
+    masks: Sequence[Mask] | None = None
+    dp_sync: str = "step"
+    overlong: str = "split"
+    align: int = 1
+    exchange_bytes: int | None = None
+    speeds: Sequence[int] | None = None
+    max_delay: int | None = 0
+
+    def __post_init__(self) -> None:
+        core, model = make_core(self)
+        found = {
+            "pool": core.pool,
+            "max_tokens": core.limits.max_tokens,
+            "model": ModelShape(**{field.name: getattr(model, field.name) for field in fields(ModelShape)}),
+            "heads": Heads(core.heads.query, core.heads.kv, core.heads.size),
+            "masks": tuple(Mask(mask.kind.name, mask.window_tokens, mask.layers) for mask in core.masks),
+            "core": core,
+        }
+        for name, value in found.items():
+            object.__setattr__(self, name, value)
+
+    def __reduce__(self) -> tuple[type, tuple]:
+        return PlanInputs, tuple(getattr(self, field.name) for field in fields(self))
+
+    @property
+    def fields(self) -> list[tuple[str, str]]:
+        """Every input as (name, value), in a fixed order."""
+        return _core.input_fields(self.core)
+
+
+def make_core(inputs: PlanInputs) -> tuple[_core.PlanInputs, _core.ModelShape]:
+    """The inputs as the planner takes them, validated, and the model's shape."""
+    core, model = _core.PlanInputs(), make_model(inputs.model)
+    hardware = _core.load_hardware(text("hardware", inputs.hardware))
+    core.strategy = text("strategy", inputs.strategy)
+    core.dp_sync = text("dp_sync", inputs.dp_sync)
+    fill(core.mesh, "mesh", inputs.mesh, Mesh)
+    core.pool = _core.default_pool(core.mesh.dp) if inputs.pool is None else integer("pool", inputs.pool)
+    core.micro_steps = integer("micro_steps", inputs.micro_steps)
+    core.heads = _core.heads_of(model, core.mesh.tp)
+    core.cost = _core.make_cost_table(model, hardware, core.mesh.tp)
+    core.masks = make_masks(inputs.masks, model.layers)
+    fill_limits(core.limits, inputs)
+    core.arrival.overlong = text("overlong", inputs.overlong)
+    core.delay.max_delay_steps = _core.no_bound if inputs.max_delay is None else integer("max_delay", inputs.max_delay)
+    core.speeds_ppt = [integer("speeds", speed) for speed in inputs.speeds or ()]
+    _core.validate(core)
+    _core.check_strategy(core)
+    return core, model
+
+
+def fill_limits(limits: _core.Limits, inputs: PlanInputs) -> None:
+    limits.window_tokens = integer("window", inputs.window)
+    limits.max_tokens = limits.window_tokens if inputs.max_tokens is None else integer("max_tokens", inputs.max_tokens)
+    limits.align_tokens = integer("align", inputs.align)
+    if inputs.exchange_bytes is not None:
+        limits.exchange_bytes = integer("exchange_bytes", inputs.exchange_bytes)
+
+
+def make_model(model: str | ModelShape) -> _core.ModelShape:
+    if isinstance(model, str):
+        return _core.load_model(model)
+    shape = fill(_core.ModelShape(), "model", model, ModelShape)
+    for name in [field.name for field in fields(ModelShape) if field.name != "name"]:
+        if not 1 <= (size := getattr(shape, name)) <= LARGEST_SIZE:
+            raise ValueError(f"{name} {size} is out of range, field model: give a value from 1 to {LARGEST_SIZE}")
+    if shape.query_heads % shape.kv_heads:
+        raise ValueError(
+            f"{shape.query_heads} query heads are no multiple of {shape.kv_heads} KV heads, field model: "
+            "give a number of query heads that KV heads divide"
+        )
+    return shape
+
+
+def make_masks(masks: Sequence[Mask] | None, layers: int) -> list[_core.Mask]:
+    given = (Mask(layers=layers),) if masks is None else tuple(masks)
+    return [make_mask(f"masks[{i}]", mask) for i, mask in enumerate(given)]
+
+
+def make_mask(place: str, mask: Mask) -> _core.Mask:
+    if not isinstance(mask, Mask) or mask.kind not in MASK_KINDS:
+        raise ValueError(f"{mask!r} is no mask, field {place}: give a Mask of kind {', '.join(MASK_KINDS)}")
+    core = _core.Mask()
+    core.kind = getattr(_core.MaskKind, mask.kind)
+    core.window_tokens = integer(f"{place}.window", mask.window)
+    core.layers = integer(f"{place}.layers", mask.layers)
+    return core
+
+
+def fill(core: Any, name: str, values: Any, kind: type) -> Any:
+    """Copies the fields of a dataclass into the planner's struct of the same fields."""
+    if not isinstance(values, kind):
+        raise ValueError(f"{name} {values!r} is no {kind.__name__}, field {name}: give a {kind.__name__}")
+    for field in fields(kind):
+        value = getattr(values, field.name)
+        setattr(core, field.name, text("name", value) if field.name == "name" else integer(field.name, value))
+    return core

@@ -1,0 +1,185 @@
+"""The sampler: one optimizer step of this rank at a time, planned from lengths alone.
+
+Every rank plans the global part of each step by itself and gets the same; its own bucket it plans alone with the other
+members of its pool. What a step holds for this rank are its rows in the order of its tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from equipoise import _core
+from equipoise.inputs import PlanInputs, integer
+from equipoise.micro_step import MicroStep, Place
+
+STATE_VERSION = 1
+
+
+class Step:
+    """One optimizer step of this rank. Pickles, so that loader workers can read its rows."""
+
+    def __init__(self, plan: _core.StepPlan, sampler: StepSampler) -> None:
+        self.step: int = plan.step
+        self.loss_tokens: int = plan.loss_tokens  # planned targets of the whole step, all ranks
+        self.pool: int = sampler.inputs.pool
+        self.hash: int = plan.hash()  # of inputs and plan: equal on all ranks
+        self.untrained = {"dropped": plan.dropped, "truncated": plan.truncated}
+        self.balance = {
+            level: {"imbalance_ppm": imbalance, "lower_bound_ppm": bound}
+            for level, (imbalance, bound) in (("micro_batches", plan.micro_batches), ("pools", plan.pools))
+        }
+        self.state_after = sampler.save(plan.state_after)
+        buckets = [_core.plan_bucket(sampler.core, plan, index) for index in sampler.own_buckets()]
+        self.micro_steps = [MicroStep(sampler, bucket, plan.step) for bucket in buckets]
+        self.pool_index: int = sampler.place.replica // self.pool
+        self.pool_hash: int = _core.hash_text(",".join(str(bucket.hash()) for bucket in buckets))  # equal in the pool
+
+
+class StepSampler:
+    """Plans the optimizer steps of one rank: `for step in StepSampler(lengths, inputs, replica=r, cp_rank=c)`.
+
+    lengths: tokens of each document, by id; loss_tokens: real targets of each, None: one less than its length.
+    The order of documents is the input's, or with shuffle follows from seed + epoch alone. state: the state_after of
+    the last finished step of another sampler with equal arguments, to go on exactly after it; replicas, pools and cp
+    may be others then, except where whole documents are packed.
+    Serves as `batch_sampler` of a DataLoader over a PackedDataset. Errors: ValueError for wrong arguments and states.
+    """
+
+    def __init__(  # noqa: PLR0913 - the arguments of one rank's whole run
+        self,
+        lengths: Sequence[int] | np.ndarray,
+        inputs: PlanInputs,
+        *,
+        replica: int = 0,
+        cp_rank: int = 0,
+        shuffle: bool = True,
+        seed: int = 0,
+        epoch: int = 0,
+        state: dict[str, Any] | None = None,
+        loss_tokens: Sequence[int] | np.ndarray | None = None,
+    ) -> None:
+        self.inputs = inputs
+        self.core = _core.PlanInputs(inputs.core)
+        self.core.arrival.seed = integer("seed", seed)
+        self.core.arrival.epoch = integer("epoch", epoch)
+        self.core.arrival.shuffle = bool(shuffle)
+        _core.validate(self.core)
+        self.place = Place(
+            within("replica", replica, inputs.mesh.dp), within("cp_rank", cp_rank, inputs.mesh.cp), inputs.mesh.cp
+        )
+        self.corpus = make_corpus(self.core, lengths, loss_tokens)
+        self.corpus_hash: int = self.corpus.hash()
+        self.state = state
+        self.start = _core.make_state(0, 0, []) if state is None else self.load(state)
+
+    def __iter__(self) -> Iterator[Step]:
+        state = self.start
+        while not _core.is_finished(self.corpus, state):
+            plan = _core.plan_step(self.core, self.corpus, state)
+            yield Step(plan, self)
+            state = plan.state_after
+
+    @property
+    def fields(self) -> list[tuple[str, str]]:
+        """Every input as (name, value): what ranks compare before the first step."""
+        return [
+            *_core.input_fields(self.core),
+            ("documents", str(self.corpus.documents)),
+            ("lengths", f"{self.corpus_hash:016x}"),
+            ("start", f"step {self.start.step}, position {self.start.position}, held {self.start.held}"),
+        ]
+
+    @property
+    def hash(self) -> int:
+        """64 bits over all fields: equal on all ranks of a run."""
+        return _core.hash_text("\x1e".join(f"{name}\x1f{value}" for name, value in self.fields))
+
+    def own_buckets(self) -> list[int]:
+        """Indices of this rank's buckets in a step, one for each micro-step."""
+        pools = self.inputs.mesh.dp // self.inputs.pool
+        return [micro * pools + self.place.replica // self.inputs.pool for micro in range(self.inputs.micro_steps)]
+
+    def save(self, state: _core.PackerState) -> dict[str, Any]:
+        """A state as small integers: JSON can hold it, and it does not depend on cp or on loader workers."""
+        return {
+            "version": STATE_VERSION,
+            "step": state.step,
+            "position": state.position,
+            "held": [list(held) for held in state.held],
+            **self.identity(),
+        }
+
+    def identity(self) -> dict[str, Any]:
+        """What must be equal where a state is used again."""
+        arrival = self.core.arrival
+        same = {"seed": arrival.seed, "epoch": arrival.epoch, "shuffle": arrival.shuffle}
+        same |= {"lengths": self.corpus_hash, "window": self.inputs.window, "overlong": self.inputs.overlong}
+        if self.inputs.strategy == "fixed":  # how many documents have arrived depends on the tokens of each step
+            same["sequences"] = self.inputs.mesh.dp * self.inputs.micro_steps
+        return same
+
+    def load(self, state: dict[str, Any]) -> _core.PackerState:
+        for name, value in ({"version": STATE_VERSION} | self.identity()).items():
+            if name not in state or state[name] != value:
+                raise ValueError(
+                    f"{name} was {state.get(name)} when the state was saved and is {value} now, sampler state: "
+                    "give the arguments with which it was saved, or begin without a state"
+                )
+        try:
+            held = [tuple(integer("state.held", number) for number in row) for row in state["held"]]
+            return _core.make_state(
+                integer("state.step", state["step"]), integer("state.position", state["position"]), held
+            )
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"the state is broken ({error}), sampler state: give one that a sampler made") from error
+
+
+def plan_step(  # noqa: PLR0913 - what the command's flags say
+    inputs: PlanInputs,
+    lengths: Sequence[int] | np.ndarray,
+    state: dict[str, Any] | None = None,
+    *,
+    shuffle: bool = False,
+    seed: int = 0,
+    epoch: int = 0,
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """One step with all of its buckets, as a line of the plan file holds it, and the state after it."""
+    import json
+
+    sampler = StepSampler(lengths, inputs, shuffle=shuffle, seed=seed, epoch=epoch, state=state)
+    line, after = _core.plan_line(sampler.core, sampler.corpus, sampler.start)
+    return json.loads(line), sampler.save(after)
+
+
+def make_corpus(core: _core.PlanInputs, lengths: Any, loss_tokens: Any) -> _core.Corpus:
+    tokens = as_integers("lengths", lengths)
+    targets = np.empty(0, np.int64) if loss_tokens is None else as_integers("loss_tokens", loss_tokens)
+    if loss_tokens is not None and len(targets) != len(tokens):
+        raise ValueError(
+            f"{len(targets)} loss_tokens for {len(tokens)} documents, field loss_tokens: give one for each document"
+        )
+    corpus = _core.make_corpus(tokens, targets, core.arrival)
+    _core.check_lengths(corpus, core)
+    return corpus
+
+
+def as_integers(name: str, values: Any) -> np.ndarray:
+    array = np.asarray(values)
+    if array.size == 0:
+        return np.empty(0, np.int64)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise ValueError(
+            f"{name} of shape {array.shape} and type {array.dtype}, field {name}: give whole numbers, one a document"
+        )
+    if array.dtype.kind == "u" and array.max() > np.iinfo(np.int64).max:
+        raise ValueError(f"{name} {array.max()} is absurd, document {array.argmax()}: give lengths of less than 2^40")
+    return np.ascontiguousarray(array, np.int64)
+
+
+def within(name: str, value: int, size: int) -> int:
+    if not 0 <= integer(name, value) < size:
+        raise ValueError(f"{name} {value} is outside of the mesh, field {name}: give a value from 0 to {size - 1}")
+    return integer(name, value)
