@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from dense import dense_attention, error, visible, with_gradients
 
+from dense import dense_attention, error, visible, with_gradients
 from equipoise import attention
 
 local_forward = torch.ops.equipoise.local_attention_forward
