@@ -7,9 +7,9 @@
 
 namespace equipoise {
 
-PassTime entry_time(const CostTable& cost, const Mask& mask, const Heads& heads, Range rows, int64_t length_tokens,
-                    int64_t query_heads) {
+PassTime entry_time(const AttentionModel& model, Range rows, int64_t length_tokens, int64_t query_heads) {
   if (rows.length <= 0 || query_heads <= 0) return {};
+  const auto& [cost, mask, heads] = model;
   const AttentionCost& kernel = cost.attention;
   const int64_t keys = visible_keys(mask, rows, length_tokens).length;
   const int64_t kv_heads = ceil_div(query_heads, heads.group());
@@ -31,21 +31,20 @@ PassTime linear_time(const CostTable& cost, int64_t rows) {
 
 int64_t at_speed(int64_t ns, int64_t speed_ppt) { return mul_div(ns, 1000, speed_ppt); }
 
-std::vector<PassTime> attention_times(const CostTable& cost, const Mask& mask, const Heads& heads,
-                                      std::span<const Sequence> sequences, std::span<const WorkItem> work,
-                                      int64_t members) {
+std::vector<PassTime> attention_times(const AttentionModel& model, std::span<const Sequence> sequences,
+                                      std::span<const WorkItem> work, int64_t members) {
   std::vector<PassTime> times(members);
   const WorkItem* last = nullptr;
   for (const WorkItem& item : work) {
     PassTime& time = times[item.member.value];
     // Work is sorted by (member, round): a new pair is a new kernel call.
     if (last == nullptr || last->member != item.member || last->round != item.round) {
-      time.forward_ns += cost.attention.call_ns;
-      time.backward_ns += cost.attention.call_ns;
+      time.forward_ns += model.cost.attention.call_ns;
+      time.backward_ns += model.cost.attention.call_ns;
     }
     last = &item;
     const int64_t length = sequences[item.replica_in_pool].segments[item.segment].length_tokens;
-    const PassTime entry = entry_time(cost, mask, heads, {item.q_begin, item.q_length}, length, item.heads);
+    const PassTime entry = entry_time(model, {item.q_begin, item.q_length}, length, item.heads);
     time.forward_ns += entry.forward_ns;
     time.backward_ns += entry.backward_ns;
   }
@@ -56,7 +55,7 @@ int64_t sequence_work_ns(const PlanInputs& inputs, const Sequence& sequence) {
   int64_t work = 0;
   for (const Mask& mask : inputs.masks)
     for (const Segment& segment : sequence.segments)
-      work += mask.layers * entry_time(inputs.cost, mask, inputs.heads, {0, segment.length_tokens},
+      work += mask.layers * entry_time({inputs.cost, mask, inputs.heads}, {0, segment.length_tokens},
                                        segment.length_tokens, inputs.heads.query)
                                 .total();
   return work;

@@ -117,7 +117,7 @@ void add_attention(const PlanInputs& inputs, const BucketPlan& bucket, int64_t m
   const auto work =
       attention_work(bucket.sequences, bucket.shardings, bucket.layers[mask_index].tiles, inputs.heads, inputs.mesh.cp);
   const auto times =
-      attention_times(inputs.cost, mask, inputs.heads, bucket.sequences, work, static_cast<int64_t>(loads.size()));
+      attention_times({inputs.cost, mask, inputs.heads}, bucket.sequences, work, static_cast<int64_t>(loads.size()));
   for (size_t member = 0; member < loads.size(); ++member) loads[member].attention = times[member];
   for (const WorkItem& item : work) {
     const int64_t length = bucket.sequences[item.replica_in_pool].segments[item.segment].length_tokens;

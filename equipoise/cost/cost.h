@@ -23,10 +23,16 @@ struct PassTime {
 /// Key blocks count from the first key that any of the rows sees. O(log length).
 int64_t kernel_tiles(const AttentionCost& cost, const Mask& mask, Range rows, int64_t length_tokens);
 
+/// What attention time depends on besides the work itself: one mask of one model on one machine. Refers, does not own.
+struct AttentionModel {
+  const CostTable& cost;
+  const Mask& mask;
+  const Heads& heads;
+};
+
 /// Predicted time of one entry: `query_heads` heads, and the KV heads that serve them, of the given rows. Without the
 /// call's own launch. Cheap: searches call it.
-PassTime entry_time(const CostTable& cost, const Mask& mask, const Heads& heads, Range rows, int64_t length_tokens,
-                    int64_t query_heads);
+PassTime entry_time(const AttentionModel& model, Range rows, int64_t length_tokens, int64_t query_heads);
 
 /// Predicted time of the linear part of one layer for `rows` rows on a rank.
 PassTime linear_time(const CostTable& cost, int64_t rows);
@@ -36,9 +42,8 @@ int64_t at_speed(int64_t ns, int64_t speed_ppt);
 
 /// Predicted attention time of one layer, by member at nominal speed: the entries of its work, and one call in each
 /// round in which it has any.
-std::vector<PassTime> attention_times(const CostTable& cost, const Mask& mask, const Heads& heads,
-                                      std::span<const Sequence> sequences, std::span<const WorkItem> work,
-                                      int64_t members);
+std::vector<PassTime> attention_times(const AttentionModel& model, std::span<const Sequence> sequences,
+                                      std::span<const WorkItem> work, int64_t members);
 
 /// Bytes of received rows that each member holds at once in the forward: its foreign keys and values, which live
 /// through all rounds, and the queries of its fullest round. Outputs that come back are not counted: they go into the

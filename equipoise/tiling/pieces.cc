@@ -20,7 +20,8 @@ std::vector<HomePiece> list_pieces(const PooledTiling& pool) {
 }
 
 int64_t rows_work(const PooledTiling& pool, const HomePiece& piece, Range rows, int64_t kv_heads) {
-  return entry_time(pool.cost, pool.mask, pool.heads, rows, piece.length_tokens, kv_heads * pool.heads.group()).total();
+  return entry_time({pool.cost, pool.mask, pool.heads}, rows, piece.length_tokens, kv_heads * pool.heads.group())
+      .total();
 }
 
 int64_t call_work(const PooledTiling& pool) { return 2 * pool.cost.attention.call_ns; }

@@ -162,7 +162,7 @@ std::optional<MemberId> choose_member(const Table& table) {
   return best;
 }
 
-Table make_table(const PooledTiling& pool, std::span<const HomePiece> pieces, std::vector<Column> columns,
+Table make_table(const PooledTiling& pool, std::span<const HomePiece> pieces, std::span<const Column> columns,
                  std::span<const int64_t> spare_ns) {
   Table table{pool, pieces, KeyLedger(pool, pieces), {}, {}, 0};
   for (const Column& column : columns) table.open.push_back({column, column_work(table, column, column.rows)});
@@ -179,8 +179,8 @@ Table make_table(const PooledTiling& pool, std::span<const HomePiece> pieces, st
 }  // namespace
 
 std::optional<std::vector<Taken>> receive_columns(const PooledTiling& pool, std::span<const HomePiece> pieces,
-                                                  std::vector<Column> columns, std::span<const int64_t> spare_ns) {
-  Table table = make_table(pool, pieces, std::move(columns), spare_ns);
+                                                  std::span<const Column> columns, std::span<const int64_t> spare_ns) {
+  Table table = make_table(pool, pieces, columns, spare_ns);
   std::vector<Taken> taken;
   while (!table.open.empty()) {
     const auto member = choose_member(table);

@@ -22,6 +22,6 @@ struct Taken {
 /// Returns nothing if some column finds no room, in work or in the bytes that a member may hold: all keys that it
 /// receives, and one tile's queries. Cost: O((columns + members) * columns).
 std::optional<std::vector<Taken>> receive_columns(const PooledTiling& pool, std::span<const HomePiece> pieces,
-                                                  std::vector<Column> columns, std::span<const int64_t> spare_ns);
+                                                  std::span<const Column> columns, std::span<const int64_t> spare_ns);
 
 }  // namespace equipoise

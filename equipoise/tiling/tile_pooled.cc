@@ -29,7 +29,7 @@ std::vector<int64_t> work_with(const PooledTiling& pool, std::span<const Tile> t
   const auto items = attention_work(pool.sequences, pool.shardings, tiles, pool.heads, pool.cp);
   const auto members = static_cast<int64_t>(pool.shardings.size()) * pool.cp;
   std::vector<int64_t> work;
-  for (const PassTime& time : attention_times(pool.cost, pool.mask, pool.heads, pool.sequences, items, members))
+  for (const PassTime& time : attention_times({pool.cost, pool.mask, pool.heads}, pool.sequences, items, members))
     work.push_back(time.total());
   return work;
 }
@@ -84,7 +84,7 @@ std::optional<std::vector<Tile>> level_to(const PooledTiling& pool, const Homes&
     const auto released = release_columns(pool, homes.pieces, homes.by_member[m], capacity - call_work(pool));
     columns.insert(columns.end(), released.begin(), released.end());
   }
-  const auto taken = receive_columns(pool, homes.pieces, std::move(columns), spare);
+  const auto taken = receive_columns(pool, homes.pieces, columns, spare);
   if (!taken) return std::nullopt;
   return make_tiles(pool, homes.pieces, *taken);
 }

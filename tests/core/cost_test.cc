@@ -57,8 +57,9 @@ TEST(CaseP15, KernelTilesOfVeryLongDocumentsDoNotWrap) {
   EXPECT_EQ(kernel_tiles(cost, Mask{}, {0, int64_t{1} << 31}, int64_t{1} << 31), blocks * (blocks + 1) / 2);
   const CostTable table = make_cost_table(find_model("llama3.1-405b"), find_hardware("h100"), 1);
   const Heads heads{128, 8, 128};
-  const int64_t million = entry_time(table, Mask{}, heads, {0, 1 << 20}, 1 << 20, 128).forward_ns;
-  const int64_t two_million = entry_time(table, Mask{}, heads, {0, 1 << 21}, 1 << 21, 128).forward_ns;
+  const Mask mask;
+  const int64_t million = entry_time({table, mask, heads}, {0, 1 << 20}, 1 << 20, 128).forward_ns;
+  const int64_t two_million = entry_time({table, mask, heads}, {0, 1 << 21}, 1 << 21, 128).forward_ns;
   EXPECT_GT(million, 0);
   EXPECT_NEAR(static_cast<double>(two_million) / static_cast<double>(million), 4.0, 0.01);
 }
@@ -75,25 +76,26 @@ TEST(EntryTime, AddsEntryBlocksTilesAndBytes) {
                     .kilobyte_ps = 1'024'000,
                     .backward_ppm = {{0, 2'500'000}}};
   const Heads heads{.query = 8, .kv = 2, .size = 16};
+  const Mask mask;
   // Rows 4 to 11 of 20 see keys 0 to 11: 2 row blocks with 1 and 2 tiles; 12 keys are 3/4 of the way to 16, a tile
   // takes 17.5 ns. 8 query heads: 7 + 8 x 2 x 3 + 8 x 3 x 17.5 + bytes (8 rows x 8 heads + 12 keys x 2 heads) x 2 x 16
   // x 2 at 1 ns each.
   const int64_t forward = 7 + 48 + 420 + (64 + 24) * 64;
-  EXPECT_EQ(entry_time(cost, Mask{}, heads, {4, 8}, 20, 8), (PassTime{forward, forward * 5 / 2}));
+  EXPECT_EQ(entry_time({cost, mask, heads}, {4, 8}, 20, 8), (PassTime{forward, forward * 5 / 2}));
   // Half of one KV head's group still reads that KV head.
   const int64_t half = 7 + 12 + 105 + (16 + 12) * 64;
-  EXPECT_EQ(entry_time(cost, Mask{}, heads, {4, 8}, 20, 2).forward_ns, half);
-  EXPECT_EQ(entry_time(cost, Mask{}, heads, {4, 0}, 20, 8), PassTime{});
+  EXPECT_EQ(entry_time({cost, mask, heads}, {4, 8}, 20, 2).forward_ns, half);
+  EXPECT_EQ(entry_time({cost, mask, heads}, {4, 0}, 20, 8), PassTime{});
 }
 
 TEST(Hardware, H100PredictsPublishedForwardRates) {
   // TFLOP/s of FlashAttention 3, causal, 64 query and 8 KV heads of 128, one document: aiconfigurator's H100 table.
   const std::pair<int64_t, double> published[] = {{1024, 303}, {2048, 423}, {4096, 566}, {8192, 599}, {16384, 612}};
-  ModelShape shape = find_model("llama3-70b");
-  const CostTable cost = make_cost_table(shape, find_hardware("h100"), 1);
+  const Heads heads{64, 8, 128};
+  const Mask mask;
+  const CostTable cost = make_cost_table(find_model("llama3-70b"), find_hardware("h100"), 1);
   for (const auto& [length, teraflops] : published) {
-    const int64_t ns =
-        cost.attention.call_ns + entry_time(cost, Mask{}, {64, 8, 128}, {0, length}, length, 64).forward_ns;
+    const int64_t ns = cost.attention.call_ns + entry_time({cost, mask, heads}, {0, length}, length, 64).forward_ns;
     const auto pairs = static_cast<double>(attention_pairs(Mask{}, {0, length}, length));
     const double predicted = 4.0 * 64 * 128 * pairs / static_cast<double>(ns) / 1000;
     EXPECT_NEAR(predicted / teraflops, 1.0, 0.25) << length << " tokens: " << predicted;

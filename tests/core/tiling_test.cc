@@ -39,7 +39,7 @@ struct Instance {
   /// Predicted attention time of each member.
   std::vector<int64_t> times(const std::vector<Tile>& tiles) const {
     std::vector<int64_t> result;
-    for (const PassTime& time : attention_times(cost, mask, heads, sequences, work(tiles), members())) {
+    for (const PassTime& time : attention_times({cost, mask, heads}, sequences, work(tiles), members())) {
       const size_t member = result.size();
       result.push_back(at_speed(time.total(), speeds.empty() ? 1000 : speeds[member]));
     }
