@@ -1,4 +1,4 @@
-"""A plan, tensors for it, and its attention run by the ranks of a pool or densely: what the tests of the operator share."""
+"""A plan, tensors for it, and its attention run by the ranks of a pool or densely: shared by tests of the operator."""
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -89,7 +89,7 @@ def run_cases(cases):
 
 
 def seen_by(micros, mask, window):
-    """[T, T] over the rows of all given ranks of one micro-step, in rank order: same segment, and visible by position."""
+    """[T, T] over the rows of all given ranks of a micro-step, in rank order: same segment, and visible by position."""
     documents, tokens, positions = (
         torch.cat([torch.from_numpy(getattr(micro, name)) for micro in micros])
         for name in ("documents", "tokens", "positions")
@@ -99,8 +99,13 @@ def seen_by(micros, mask, window):
     return same & visible(mask, window, positions, positions)
 
 
+def dense_results(tensors, seen):
+    """(out, dq, dk, dv) of q, k, v, grad_out."""
+    return with_gradients(lambda q, k, v: dense_attention(q, k, v, seen)[0], *tensors)
+
+
 def dense_case(case):
-    """The exact results, as run_case gives them on each rank, from the same rounded tensors: [rank][micro_step][mask]."""
+    """The exact results, as run_case gives them on each rank, from the same tensors: [rank][micro_step][mask]."""
     ranks = plan(case)
     results = [[] for _ in ranks]
     for index in range(len(ranks[0])):
@@ -108,10 +113,7 @@ def dense_case(case):
         shaped = replace(case, seed=case.seed + index)
         parts = [make_tensors(shaped, micro, rank) for rank, micro in enumerate(micros)]
         tensors = [torch.cat(part).double().nan_to_num() for part in zip(*parts, strict=True)]
-        by_mask = [
-            with_gradients(lambda q, k, v, s=seen_by(micros, *mask): dense_attention(q, k, v, s)[0], *tensors)
-            for mask in case.masks
-        ]
+        by_mask = [dense_results(tensors, seen_by(micros, *mask)) for mask in case.masks]
         splits = [[tensor.split([micro.rows for micro in micros]) for tensor in four] for four in by_mask]
         for rank, result in enumerate(results):
             result.append([tuple(tensor[rank] for tensor in four) for four in splits])

@@ -1,5 +1,5 @@
-"""Runs a function on N ranks: processes over Gloo on this machine, one thread each, forked from a server that has already
-imported torch, so that starting them costs little.
+"""Runs a function on N ranks: processes over Gloo on this machine, one thread each, forked from a server that has
+already imported torch, so that starting them costs little.
 """
 
 import multiprocessing
@@ -21,34 +21,34 @@ def run_ranks(world, function, *arguments, timeout=120, dying=()):
     """function(*arguments) on each of `world` ranks; returns their results by rank.
 
     function must be importable by name, arguments and results must pickle. A rank that raises fails the test with its
-    traceback; one in `dying` may end without a result, which is then None. No process outlives the call.
+    traceback; one in `dying` is not waited for and its result is None. No process outlives the call.
     """
     deadline = time.monotonic() + timeout
     with tempfile.TemporaryDirectory() as folder:
         started = []
         for rank in range(world):
             ours, theirs = _context.Pipe(duplex=False)
-            place = (rank, world, folder, timeout)
+            place = (rank, world, folder, timeout, not dying)
             process = _context.Process(target=_rank, args=(theirs, place, function, arguments), daemon=True)
             process.start()
             theirs.close()
             started.append((process, ours))
         try:
-            return [_result(rank, ours, deadline, rank in dying) for rank, (_, ours) in enumerate(started)]
+            living = {rank: pipe for rank, (_, pipe) in enumerate(started) if rank not in dying}
+            results = {rank: _result(rank, pipe, deadline) for rank, pipe in living.items()}
+            return [results.get(rank) for rank in range(world)]
         finally:
             for process, _ in started:
                 process.kill()
                 process.join()
 
 
-def _result(rank, pipe, deadline, may_die):
+def _result(rank, pipe, deadline):
     if not pipe.poll(max(0.0, deadline - time.monotonic())):
         raise TimeoutError(f"rank {rank} has not ended in time: a collective hangs, or the machine is overloaded")
     try:
         outcome, value = pickle.loads(pipe.recv_bytes())
     except EOFError:
-        if may_die:
-            return None
         raise RuntimeError(f"rank {rank} ended without a result") from None
     if outcome == "error":
         raise AssertionError(f"on rank {rank}:\n{value}")
@@ -56,13 +56,14 @@ def _result(rank, pipe, deadline, may_die):
 
 
 def _rank(pipe, place, function, arguments):
-    rank, world, folder, timeout = place
+    rank, world, folder, timeout, all_live = place
     torch.set_num_threads(1)
     try:
         store = dist.FileStore(str(Path(folder) / "store"), world)
         dist.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=timedelta(seconds=timeout))
         result = ("value", function(*arguments))
-        dist.barrier()  # or a rank that is done would cut the connections of one that is not
+        if all_live:
+            dist.barrier()  # or a rank that is done would cut the connections of one that is not
     except Exception:
         result = ("error", traceback.format_exc())
     pipe.send_bytes(pickle.dumps(result))

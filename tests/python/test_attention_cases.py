@@ -48,7 +48,7 @@ def test_A4_12_query_heads_are_no_multiple_of_8():
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_A5_a_rank_without_rows_joins_and_returns_empty_tensors(strategy):
-    """One document, two sequences: the second rank has no row, and computes tiles of the first where they are pooled."""
+    """One document, two sequences: a rank without rows computes tiles of the other where they are pooled."""
     pooled = Case((50,), strategy, dp=2, heads=(8, 4, 8), window=50, options={"hardware": EAGER})
     one_token = Case((1,), strategy, cp=2, heads=(8, 4, 8), window=2)
     for by_case in run_and_compare(2, [pooled, one_token]):
