@@ -1,7 +1,9 @@
 // Whole-document packing never cuts: longest first, each document goes to the sequence with the least attention work
-// that has room. Sequences are windows of S tokens; what finds no room waits, and goes first in the next step.
+// that has room. Sequences are windows of S tokens; what finds no room waits, and goes first in the next step. The
+// result is in arrival order again, so that nothing but the packing tells the first sequences from the last.
 
 #include <algorithm>
+#include <numeric>
 
 #include "equipoise/base/integers.h"
 #include "equipoise/model/workload.h"
@@ -11,7 +13,7 @@ namespace equipoise {
 namespace {
 
 struct Bin {
-  Sequence sequence;
+  std::vector<int64_t> pieces;  // indices
   int64_t tokens = 0;
   int64_t work = 0;
 };
@@ -34,8 +36,8 @@ int64_t room_for_arrivals(const PlanInputs& inputs, const Corpus& corpus, const 
 Bin* lightest_with_room(std::vector<Bin>& bins, int64_t tokens, const Limits& limits) {
   Bin* best = nullptr;
   for (Bin& bin : bins) {
-    const bool room = bin.tokens + tokens <= limits.window_tokens &&
-                      static_cast<int64_t>(bin.sequence.segments.size()) < limits.max_documents;
+    const bool room =
+        bin.tokens + tokens <= limits.window_tokens && static_cast<int64_t>(bin.pieces.size()) < limits.max_documents;
     if (room && (best == nullptr || bin.work < best->work)) best = &bin;
   }
   return best;
@@ -45,6 +47,30 @@ Bin* lightest_with_room(std::vector<Bin>& bins, int64_t tokens, const Limits& li
 /// finds no room.
 bool is_due(const Delay& delay, const Held& piece, int64_t step) {
   return delay.max_delay_steps != no_bound && step + 1 - piece.since_step > delay.max_delay_steps;
+}
+
+/// Indices of pieces in the order in which they are placed: held ones keep their place in front, new ones go by falling
+/// length. Ties stay in arrival order.
+std::vector<int64_t> placing_order(const std::vector<Held>& pieces, std::size_t held) {
+  std::vector<int64_t> order(pieces.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin() + static_cast<std::ptrdiff_t>(held), order.end(),
+                   [&](int64_t a, int64_t b) { return pieces[a].length_tokens > pieces[b].length_tokens; });
+  return order;
+}
+
+/// Bins as sequences: segments in arrival order, sequences by their first segment, empty ones last.
+std::vector<Sequence> in_arrival_order(std::vector<Bin> bins, const std::vector<Held>& pieces) {
+  for (Bin& bin : bins) std::sort(bin.pieces.begin(), bin.pieces.end());
+  std::stable_sort(bins.begin(), bins.end(), [](const Bin& a, const Bin& b) {
+    return !a.pieces.empty() && (b.pieces.empty() || a.pieces.front() < b.pieces.front());
+  });
+  std::vector<Sequence> sequences(bins.size());
+  for (std::size_t s = 0; s < bins.size(); ++s)
+    for (const int64_t index : bins[s].pieces)
+      sequences[s].segments.push_back(
+          {pieces[index].document, pieces[index].begin_tokens, pieces[index].length_tokens});
+  return sequences;
 }
 
 }  // namespace
@@ -57,14 +83,10 @@ PackedStep pack_whole(const PlanInputs& inputs, const Corpus& corpus, const Pack
                   .after = {.step = state.step + 1, .position = arrivals.positions.second, .held = {}},
                   .violations = {}};
 
-  // Held pieces keep their place in front; only new ones are sorted. Ties stay in arrival order.
-  const auto first_new = arrivals.pieces.begin() + static_cast<std::ptrdiff_t>(state.held.size());
-  std::stable_sort(first_new, arrivals.pieces.end(),
-                   [](const Held& a, const Held& b) { return a.length_tokens > b.length_tokens; });
-
   std::vector<Bin> bins(inputs.sequences());
   int64_t admitted_until = state.step;
-  for (const Held& piece : arrivals.pieces) {
+  for (const int64_t index : placing_order(arrivals.pieces, state.held.size())) {
+    const Held& piece = arrivals.pieces[index];
     Bin* bin =
         piece.since_step <= admitted_until ? lightest_with_room(bins, piece.length_tokens, inputs.limits) : nullptr;
     if (bin == nullptr) {
@@ -72,11 +94,11 @@ PackedStep pack_whole(const PlanInputs& inputs, const Corpus& corpus, const Pack
       if (is_due(inputs.delay, piece, state.step)) admitted_until = std::min(admitted_until, piece.since_step);
       continue;
     }
-    bin->sequence.segments.push_back({piece.document, piece.begin_tokens, piece.length_tokens});
+    bin->pieces.push_back(index);
     bin->tokens += piece.length_tokens;
     bin->work += layered_pairs(inputs.masks, piece.length_tokens);
   }
-  for (Bin& bin : bins) step.sequences.push_back(std::move(bin.sequence));
+  step.sequences = in_arrival_order(std::move(bins), arrivals.pieces);
   return step;
 }
 

@@ -41,7 +41,8 @@ PackedStep pack_plain(const PlanInputs& inputs, const Corpus& corpus, const Pack
 /// Arrivals of step t: the longest run such that all arrivals so far sum to at most (t + 1) * M * S and, held plus
 /// arrived, to at most 1.5 * M * S.
 ///
-/// Guarantee: no document is cut except by the over-long policy; the oldest held piece is placed in the next step.
+/// Guarantee: no document is cut except by the over-long policy; the oldest held piece is placed in the next step;
+/// segments, and sequences by their first segment, are in arrival order.
 /// Cost: O(position + n log n + n M). Errors: as take_arrivals. Source: Fixed-4D of WLB-LLM with a window of one global
 /// batch.
 PackedStep pack_whole(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state);

@@ -293,9 +293,10 @@ TEST(PackPlain, ArrivalsAreTheLongestRunThatFits) {
 }
 
 TEST(PackWhole, TheLongestGoFirstOntoTheLightestSequenceWithRoom) {
+  // 8 and 7 open the sequences, 4 joins the 7, 3 the 8; 2 finds no room. Then all is in arrival order again.
   const PackedStep step = whole_step(inputs_for(2, 12), {2, 7, 3, 8, 4});
-  EXPECT_EQ(step.sequences[0].segments, (std::vector<Segment>{{DocId{3}, 0, 8}, {DocId{2}, 0, 3}}));
-  EXPECT_EQ(step.sequences[1].segments, (std::vector<Segment>{{DocId{1}, 0, 7}, {DocId{4}, 0, 4}}));
+  EXPECT_EQ(step.sequences[0].segments, (std::vector<Segment>{{DocId{1}, 0, 7}, {DocId{4}, 0, 4}}));
+  EXPECT_EQ(step.sequences[1].segments, (std::vector<Segment>{{DocId{2}, 0, 3}, {DocId{3}, 0, 8}}));
   EXPECT_EQ(step.after.held, (std::vector<Held>{{DocId{0}, 0, 2, 0, -1}}));
 }
 
