@@ -40,17 +40,6 @@ void check_list(const ExchangeCheck& check, const std::vector<Message>& messages
   }
 }
 
-void check_senders(const ExchangeCheck& check, const SegmentView& view, const std::vector<Message>& messages,
-                   const std::vector<size_t>& list, Violations& found) {
-  for (const size_t index : list) {
-    const Message& message = messages[index];
-    const Interval rows = {message.block.begin_tokens, message.block.begin_tokens + message.block.length_tokens};
-    if (!subtract({rows}, owned_rows(check, view, message.from.value)).empty())
-      found.push_back({"sender owns rows", segment_name(check.bucket, check.mask_index, view.replica, view.segment),
-                       describe(message)});
-  }
-}
-
 /// The key arena lives through all rounds; received queries live through their own.
 void check_bytes(const ExchangeCheck& check, Violations& found) {
   const int64_t cap = check.inputs.limits.exchange_bytes;
@@ -91,11 +80,7 @@ Violations check_exchange(const PlanInputs& inputs, const BucketPlan& bucket, in
   check_rounds(check, found);
   if (!found.empty()) return found;  // counting needs lists in range
   check_bytes(check, found);
-  for (const SegmentView& view : segment_views(inputs, bucket, mask_index)) {
-    check_senders(check, view, exchange.queries, view.queries, found);
-    check_senders(check, view, exchange.keys, view.keys, found);
-    check_needs(check, view, found);
-  }
+  for (const SegmentView& view : segment_views(inputs, bucket, mask_index)) check_needs(check, view, found);
   return found;
 }
 

@@ -5,7 +5,6 @@
 #include "equipoise/verify/needs.h"
 
 #include <map>
-#include <set>
 
 namespace equipoise::verifying {
 namespace {
@@ -36,8 +35,9 @@ struct SegmentCheck {
         {rule, text(segment_name(check.bucket, check.mask_index, view.replica, view.segment), ", member ", member),
          what});
   }
-  void say(const char* rule, int64_t member, const Intervals& rows, const std::string& what) {
-    for (const Interval& part : rows) say(rule, member, text("rows ", text(part), " ", what));
+  /// `what` makes the text: texts are dear, and most lists of rows are empty.
+  void say(const char* rule, int64_t member, const Intervals& rows, auto what) {
+    for (const Interval& part : rows) say(rule, member, text("rows ", text(part), " ", what()));
   }
   const Intervals& owned_by(int64_t member) const {
     const int64_t cp = check.inputs.mesh.cp;
@@ -53,6 +53,7 @@ bool covers(const Message& message, int64_t head) {
   return message.block.head_begin <= head && head < message.block.head_begin + message.block.heads;
 }
 
+void check_senders(SegmentCheck& segment, const std::vector<Message>& messages, const std::vector<size_t>& list);
 std::vector<int64_t> head_cuts(const ExchangeCheck& check, const SegmentView& view);
 std::vector<Work> work_in_slab(const SegmentCheck& segment, int64_t head);
 void check_queries(SegmentCheck& segment, const std::vector<Work>& work, int64_t head);
@@ -61,18 +62,14 @@ void check_rounds(SegmentCheck& segment);
 
 }  // namespace
 
-Intervals owned_rows(const ExchangeCheck& check, const SegmentView& view, int64_t member) {
-  Intervals rows;
-  for (const ShardPiece& piece : view.pieces)
-    if (view.replica * check.inputs.mesh.cp + piece.cp_rank == member)
-      rows.push_back({piece.begin_tokens, piece.begin_tokens + piece.length_tokens});
-  return merge(rows);
-}
-
 void check_needs(const ExchangeCheck& check, const SegmentView& view, Violations& found) {
   SegmentCheck segment{check, view, {}, std::vector<Use>(view.keys.size()), found};
-  for (int64_t rank = 0; rank < check.inputs.mesh.cp; ++rank)
-    segment.owned.push_back(owned_rows(check, view, view.replica * check.inputs.mesh.cp + rank));
+  segment.owned.resize(check.inputs.mesh.cp);
+  for (const ShardPiece& piece : view.pieces)
+    segment.owned[piece.cp_rank].push_back({piece.begin_tokens, piece.begin_tokens + piece.length_tokens});
+  for (Intervals& rows : segment.owned) rows = merge(std::move(rows));
+  check_senders(segment, check.exchange().queries, view.queries);
+  check_senders(segment, check.exchange().keys, view.keys);
   const std::vector<int64_t> cuts = head_cuts(check, view);
   const int64_t group = check.inputs.heads.group();
   std::vector<Work> kv_work;  // of all slabs that share a KV head
@@ -89,22 +86,43 @@ void check_needs(const ExchangeCheck& check, const SegmentView& view, Violations
 
 namespace {
 
+void check_senders(SegmentCheck& segment, const std::vector<Message>& messages, const std::vector<size_t>& list) {
+  for (const size_t index : list) {
+    const Message& message = messages[index];
+    const Interval rows = rows_of(message);
+    const Intervals& owned = segment.owned_by(message.from.value);
+    auto part = std::upper_bound(owned.begin(), owned.end(), rows.begin,
+                                 [](int64_t row, const Interval& one) { return row < one.end; });
+    if (part == owned.end() || part->begin > rows.begin || part->end < rows.end)
+      segment.say("sender owns rows", message.from.value,
+                  text("rows ", text(rows), " are sent to member ", message.to.value));
+  }
+}
+
 /// Where query heads begin to be treated differently, 0 and all heads included. A slab lies in one KV head's group or
 /// is whole groups.
 std::vector<int64_t> head_cuts(const ExchangeCheck& check, const SegmentView& view) {
+  const auto& [query_heads, kv_heads, size] = check.inputs.heads;
   const int64_t group = check.inputs.heads.group();
-  std::set<int64_t> cuts = {0, check.inputs.heads.query};
-  const auto cut = [&](int64_t head) { cuts.insert({head, head / group * group, (head + group - 1) / group * group}); };
-  for (const Tile& tile : view.tiles) cut(tile.head_begin), cut(tile.head_begin + tile.heads);
+  std::vector<bool> is_cut(query_heads + 1);
+  const auto cut = [&](int64_t begin, int64_t heads) {
+    for (const int64_t head : {begin, begin + heads})
+      is_cut[head] = is_cut[head / group * group] = is_cut[(head + group - 1) / group * group] = true;
+  };
+  cut(0, query_heads);
+  for (const Tile& tile : view.tiles) cut(tile.head_begin, tile.heads);
   for (const size_t index : view.queries) {
     const RowBlock& block = check.exchange().queries[index].block;
-    cut(block.head_begin), cut(block.head_begin + block.heads);
+    cut(block.head_begin, block.heads);
   }
   for (const size_t index : view.keys) {
     const RowBlock& block = check.exchange().keys[index].block;
-    cut(block.head_begin * group), cut((block.head_begin + block.heads) * group);
+    cut(block.head_begin * group, block.heads * group);
   }
-  return {cuts.begin(), cuts.end()};
+  std::vector<int64_t> cuts;
+  for (int64_t head = 0; head <= query_heads; ++head)
+    if (is_cut[head]) cuts.push_back(head);
+  return cuts;
 }
 
 std::vector<Work> work_in_slab(const SegmentCheck& segment, int64_t head) {
@@ -144,12 +162,13 @@ void check_queries(SegmentCheck& segment, const std::vector<Work>& work, int64_t
   for (auto& [key, rows] : by_round) {
     const Intervals needed = merge(rows.needed);
     const Intervals brought = merge(rows.brought);
-    const std::string what = text("of query head ", head, " in round ", key.second);
+    const auto what = [head, round = key.second] { return text("of query head ", head, " in round ", round); };
     segment.say("query missing", key.first, subtract(needed, brought), what);
     segment.say("query needed", key.first, subtract(brought, needed), what);
   }
   for (auto& [member, rows] : by_member)
-    segment.say("rows travel once", member, overlaps(rows), text("of query head ", head, " arrive twice"));
+    segment.say("rows travel once", member, overlaps(rows),
+                [&] { return text("of query head ", head, " arrive twice"); });
 }
 
 /// The same for keys, which serve every round from their first use to their last.
@@ -178,8 +197,8 @@ void check_keys(SegmentCheck& segment, const std::vector<Work>& work, int64_t kv
         segment.uses[i].last_round = std::max(segment.uses[i].last_round, round);
       }
     }
-    const std::string what = text("of KV head ", kv_head);
-    segment.say("rows travel once", member, overlaps(brought), what + " arrive twice");
+    const auto what = [&] { return text("of KV head ", kv_head); };
+    segment.say("rows travel once", member, overlaps(brought), [&] { return what() + " arrive twice"; });
     needed = subtract(merge(needed), segment.owned_by(member));
     brought = merge(brought);
     segment.say("key missing", member, subtract(needed, brought), what);
@@ -193,6 +212,7 @@ void check_rounds(SegmentCheck& segment) {
     const Message& message = segment.check.exchange().keys[segment.view.keys[i]];
     const Use& use = segment.uses[i];
     if (use.last_round < 0) continue;  // named above: not needed
+    if (message.round == use.first_round && message.last_round == use.last_round) continue;
     const std::string rows = text("keys ", text(rows_of(message)), " from member ", message.from.value);
     if (message.round != use.first_round)
       segment.say("first round", message.to.value,

@@ -14,9 +14,6 @@ struct ExchangeCheck {
   const Mask& mask() const { return inputs.masks[mask_index]; }
 };
 
-/// The rows of a segment that a member owns, merged.
-Intervals owned_rows(const ExchangeCheck& check, const SegmentView& view, int64_t member);
-
 /// Compares the rows that each member needs for its work in one segment with those that the messages bring it: none
 /// missing, none for nothing, none twice, and in the right rounds. Requires messages in range.
 void check_needs(const ExchangeCheck& check, const SegmentView& view, Violations& found);
