@@ -132,7 +132,8 @@ std::vector<std::pair<std::string, std::string>> input_fields(const PlanInputs& 
 uint64_t hash_inputs(const PlanInputs& inputs) {
   uint64_t hash = hash_start;
   // Separators keep ("ab", "c") and ("a", "bc") apart.
-  for (const auto& [field, value] : input_fields(inputs)) hash = hash_bytes(field + "\x1f" + value + "\x1e", hash);
+  for (const auto& [field, value] : input_fields(inputs))
+    hash = hash_bytes("\x1e", hash_bytes(value, hash_bytes("\x1f", hash_bytes(field, hash))));
   return hash;
 }
 

@@ -54,15 +54,16 @@ bool is_due(const Delay& delay, const Held& piece, int64_t step) {
 std::vector<int64_t> placing_order(const std::vector<Held>& pieces, std::size_t held) {
   std::vector<int64_t> order(pieces.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin() + static_cast<std::ptrdiff_t>(held), order.end(),
-                   [&](int64_t a, int64_t b) { return pieces[a].length_tokens > pieces[b].length_tokens; });
+  std::sort(order.begin() + static_cast<std::ptrdiff_t>(held), order.end(), [&](int64_t a, int64_t b) {
+    return std::pair(-pieces[a].length_tokens, a) < std::pair(-pieces[b].length_tokens, b);
+  });
   return order;
 }
 
 /// Bins as sequences: segments in arrival order, sequences by their first segment, empty ones last.
 std::vector<Sequence> in_arrival_order(std::vector<Bin> bins, const std::vector<Held>& pieces) {
   for (Bin& bin : bins) std::sort(bin.pieces.begin(), bin.pieces.end());
-  std::stable_sort(bins.begin(), bins.end(), [](const Bin& a, const Bin& b) {
+  std::sort(bins.begin(), bins.end(), [](const Bin& a, const Bin& b) {
     return !a.pieces.empty() && (b.pieces.empty() || a.pieces.front() < b.pieces.front());
   });
   std::vector<Sequence> sequences(bins.size());

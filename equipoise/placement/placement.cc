@@ -25,7 +25,8 @@ int64_t sum(std::span<const int64_t> values) {
 std::vector<int64_t> heaviest_first(std::span<const int64_t> work) {
   std::vector<int64_t> ids(work.size());
   std::iota(ids.begin(), ids.end(), 0);
-  std::stable_sort(ids.begin(), ids.end(), [&](int64_t a, int64_t b) { return work[a] > work[b]; });
+  std::sort(ids.begin(), ids.end(),
+            [&](int64_t a, int64_t b) { return std::pair(-work[a], a) < std::pair(-work[b], b); });
   return ids;
 }
 

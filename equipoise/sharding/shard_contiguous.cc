@@ -27,8 +27,8 @@ std::vector<Rank> empty_ranks(int64_t tokens, int64_t cp) {
 std::vector<int64_t> longest_segments(const Sequence& sequence) {
   std::vector<int64_t> order(sequence.segments.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-    return sequence.segments[a].length_tokens > sequence.segments[b].length_tokens;
+  std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return std::pair(-sequence.segments[a].length_tokens, a) < std::pair(-sequence.segments[b].length_tokens, b);
   });
   return order;
 }
@@ -45,13 +45,13 @@ Rank* rank_with_room(std::vector<Rank>& ranks, int64_t tokens) {
 std::vector<Rank*> fewest_ranks(std::vector<Rank>& ranks, int64_t tokens) {
   std::vector<Rank*> chosen;
   for (Rank& rank : ranks) chosen.push_back(&rank);
-  std::stable_sort(chosen.begin(), chosen.end(),
-                   [](const Rank* a, const Rank* b) { return a->room_tokens > b->room_tokens; });
+  std::sort(chosen.begin(), chosen.end(), [](const Rank* a, const Rank* b) {
+    return std::pair(-a->room_tokens, a->cp_rank) < std::pair(-b->room_tokens, b->cp_rank);
+  });
   std::size_t count = 0;
   for (int64_t room = 0; room < tokens; ++count) room += chosen[count]->room_tokens;
   chosen.resize(count);
-  std::stable_sort(chosen.begin(), chosen.end(),
-                   [](const Rank* a, const Rank* b) { return a->room_tokens < b->room_tokens; });
+  std::reverse(chosen.begin(), chosen.end());
   return chosen;
 }
 
@@ -71,7 +71,7 @@ std::vector<Share> even_shares(const std::vector<Rank*>& ranks, int64_t tokens) 
     --left;
   }
   EQ_ASSERT(tokens == 0);
-  std::stable_sort(shares.begin(), shares.end(), [](const Share& a, const Share& b) {
+  std::sort(shares.begin(), shares.end(), [](const Share& a, const Share& b) {
     return std::pair(-a.rank->work_pairs, a.rank->cp_rank) < std::pair(-b.rank->work_pairs, b.rank->cp_rank);
   });
   return shares;

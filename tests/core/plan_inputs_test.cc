@@ -85,7 +85,15 @@ struct BadValue {
   Change change;
 };
 
-TEST(Validate, EveryImpossibleValueIsRefusedByTheNameOfItsField) {
+void expect_refusals(const std::vector<BadValue>& rows) {
+  for (const BadValue& row : rows) {
+    const std::string text = refusal_of(row.change);
+    EXPECT_NE(text.find(", field " + std::string(row.field) + ": "), std::string::npos)
+        << row.field << " got: " << text;
+  }
+}
+
+TEST(Validate, EveryImpossibleMeshAndModelIsRefusedByTheNameOfItsField) {
   constexpr int64_t huge = std::numeric_limits<int64_t>::max();
   const std::vector<BadValue> rows = {
       {"dp", [](PlanInputs& i) { i.mesh.dp = 0; }},
@@ -107,6 +115,13 @@ TEST(Validate, EveryImpossibleValueIsRefusedByTheNameOfItsField) {
       {"masks[0].layers", [](PlanInputs& i) { i.masks[0].layers = 0; }},
       {"masks[1].window", [](PlanInputs& i) { i.masks[1].window_tokens = 0; }},
       {"masks[0].window", [](PlanInputs& i) { i.masks[0].window_tokens = 4; }},
+  };
+  expect_refusals(rows);
+}
+
+TEST(Validate, EveryImpossibleLimitAndOptionIsRefusedByTheNameOfItsField) {
+  constexpr int64_t huge = std::numeric_limits<int64_t>::max();
+  const std::vector<BadValue> rows = {
       {"window", [](PlanInputs& i) { i.limits.window_tokens = 0; }},
       {"window", [](PlanInputs& i) { i.limits.window_tokens = i.limits.max_tokens = int64_t{1} << 40; }},
       {"max_tokens", [](PlanInputs& i) { i.limits.max_tokens = 99; }},
@@ -121,6 +136,13 @@ TEST(Validate, EveryImpossibleValueIsRefusedByTheNameOfItsField) {
       {"queues", [](PlanInputs& i) { i.delay.queue_tokens = {0}; }},
       {"queues", [](PlanInputs& i) { i.delay.queue_tokens = {50, 50}; }},
       {"speeds[3]", [](PlanInputs& i) { i.speeds_ppt = std::vector<int64_t>(12, 1000), i.speeds_ppt[3] = 0; }},
+  };
+  expect_refusals(rows);
+}
+
+TEST(Validate, EveryImpossibleCostIsRefusedByTheNameOfItsField) {
+  constexpr int64_t huge = std::numeric_limits<int64_t>::max();
+  const std::vector<BadValue> rows = {
       {"cost.layers", [](PlanInputs& i) { i.cost.layers = 0; }},
       {"cost.element_bytes", [](PlanInputs& i) { i.cost.element_bytes = 0; }},
       {"cost.attention.tile_rows", [](PlanInputs& i) { i.cost.attention.tile_rows = 0; }},
@@ -131,11 +153,7 @@ TEST(Validate, EveryImpossibleValueIsRefusedByTheNameOfItsField) {
       {"cost.node.latency_ns", [](PlanInputs& i) { i.cost.node.latency_ns = -1; }},
       {"cost.network.kilobyte_ps", [](PlanInputs& i) { i.cost.network.kilobyte_ps = huge; }},
   };
-  for (const BadValue& row : rows) {
-    const std::string text = refusal_of(row.change);
-    EXPECT_NE(text.find(", field " + std::string(row.field) + ": "), std::string::npos)
-        << row.field << " got: " << text;
-  }
+  expect_refusals(rows);
 }
 
 TEST(DefaultPool, IsTheLargestDivisorOfDpUpToEight) {
@@ -154,8 +172,9 @@ TEST(Validate, OnlyTheDivisorsOfSixReplicasMakePools) {
   EXPECT_EQ(accepted, (std::vector<int64_t>{1, 2, 3, 6}));
 }
 
-TEST(InputFields, EachFieldStandsOnceAndTheHashCoversIt) {
-  const std::vector<Change> changes = {
+/// One change of each value that decides a plan.
+std::vector<Change> all_changes() {
+  return {
       [](PlanInputs& i) { i.strategy = Strategy::plain; },
       [](PlanInputs& i) { i.mesh.dp = 12; },
       [](PlanInputs& i) { i.mesh.ranks_per_node = 4; },
@@ -198,6 +217,10 @@ TEST(InputFields, EachFieldStandsOnceAndTheHashCoversIt) {
       [](PlanInputs& i) { i.cost.node.latency_ns = 7; },
       [](PlanInputs& i) { i.cost.network.kilobyte_ps = 7; },
   };
+}
+
+TEST(InputFields, EachFieldStandsOnceAndTheHashCoversIt) {
+  const std::vector<Change> changes = all_changes();
   const PlanInputs sound = sound_inputs();
   const auto fields = input_fields(sound);
   std::set<std::string> names;
