@@ -86,6 +86,27 @@ using PackingFault = Fault<PackedPlan>;
 using Rng = SplitMix64;
 const std::set<std::string> token_rules = {"token trained once", "segment in document"};
 
+bool cut_segment(PackedPlan& plan, Rng& rng) {
+  Sequence* sequence = pick_sequence(plan, rng);
+  if (!sequence) return false;
+  Segment& segment = *pick(sequence->segments, rng);
+  if (segment.length_tokens < 2) return false;
+  Segment rest = segment;
+  segment.length_tokens = random_between(rng, 1, segment.length_tokens - 1);
+  rest.begin_tokens += segment.length_tokens, rest.length_tokens -= segment.length_tokens;
+  sequence->segments.insert(sequence->segments.begin() + (&segment - sequence->segments.data()) + 1, rest);
+  return true;
+}
+
+bool move_segment(PackedPlan& plan, Rng& rng) {
+  Sequence* from = pick_sequence(plan, rng);
+  Sequence* to = pick(plan.step.sequences, rng);
+  if (!from || from == to) return false;
+  to->segments.push_back(from->segments.back());
+  from->segments.pop_back();
+  return true;
+}
+
 std::vector<PackingFault> segment_faults() {
   const auto on_sequence = [](auto action) {
     return [action](PackedPlan& plan, Rng& rng) {
@@ -118,28 +139,9 @@ std::vector<PackingFault> segment_faults() {
          return true;
        }),
        token_rules},
-      {"segment cut in two",
-       [](PackedPlan& plan, Rng& rng) {
-         Sequence* sequence = pick_sequence(plan, rng);
-         if (!sequence) return false;
-         Segment& segment = *pick(sequence->segments, rng);
-         if (segment.length_tokens < 2) return false;
-         Segment rest = segment;
-         segment.length_tokens = random_between(rng, 1, segment.length_tokens - 1);
-         rest.begin_tokens += segment.length_tokens, rest.length_tokens -= segment.length_tokens;
-         sequence->segments.insert(sequence->segments.begin() + (&segment - sequence->segments.data()) + 1, rest);
-         return true;
-       },
-       {"document kept whole", "segments within cap"}},
+      {"segment cut in two", cut_segment, {"document kept whole", "segments within cap"}},
       {"segment in another sequence",
-       [](PackedPlan& plan, Rng& rng) {
-         Sequence* from = pick_sequence(plan, rng);
-         Sequence* to = pick(plan.step.sequences, rng);
-         if (!from || from == to) return false;
-         to->segments.push_back(from->segments.back());
-         from->segments.pop_back();
-         return true;
-       },
+       move_segment,
        {"documents in order", "tokens within cap", "segments within cap", "sequence empty"}},
       {"segments swapped",
        [](PackedPlan& plan, Rng& rng) {
