@@ -7,6 +7,7 @@ Both see the same documents in the same order and must have the same losses. Pri
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 import torch
@@ -46,7 +47,7 @@ def check_demo(options: Options, world: World) -> Options:
 
 def compare(run: Run, mesh: DeviceMesh, place: Place) -> int:
     """Exit code 1 if the losses differ by more than rounding."""
-    hardware = share_hardware(run.options.hardware)
+    hardware = share_hardware(run.options)
     sides = {
         "plain": make_side(run, mesh, "plain", hardware, place),
         "balanced": make_side(run, mesh, run.options.strategy, hardware, place),
@@ -71,7 +72,8 @@ def compare(run: Run, mesh: DeviceMesh, place: Place) -> int:
 def make_side(run: Run, mesh: DeviceMesh, strategy: str, hardware: str, place: Place) -> Side:
     run = run._replace(options=replace(run.options, strategy=strategy))
     inputs = make_inputs(run.options, run.world, hardware)
-    attention = eq.PooledAttention(eq.pool_groups(mesh, inputs.pool))
+    groups = eq.pool_groups(mesh, inputs.pool, timedelta(seconds=run.options.timeout))
+    attention = eq.PooledAttention(groups)
     return Side(strategy, make_trainer(run.options, mesh, attention, run.corpus), planned_steps(run, inputs, place))
 
 
@@ -146,7 +148,7 @@ def settings(run: Run) -> dict[str, Any]:
         "mesh": f"dp {run.world.dp}, cp {run.world.cp}",
         "window": f"{options.window} tokens",
         "micro-steps": options.micro_steps,
-        "corpus": options.corpus or "the standard library's sources",
+        "corpus": str(options.corpus or "the standard library's sources"),
         "documents": f"{len(run.corpus):,} of {len(run.corpus.text):,} bytes together",
         "seed": options.seed,
         "torch": torch.__version__,

@@ -6,6 +6,7 @@ without waiting for threads of a broken process group, so that the others fail i
 """
 
 import os
+import re
 import sys
 import traceback
 from dataclasses import dataclass, field
@@ -50,13 +51,13 @@ def end_after(error: BaseException, place: Place) -> NoReturn:
     peers = f"rank {place.peers[0]}" if len(place.peers) == 1 else f"one of the ranks {listed(place.peers)}"
     end(
         f"rank {place.rank} lost {peers} in {collective}, {place.doing}: look for the rank that ended first, "
-        f"then --resume ({first_line(error)})",
+        f"then --resume ({short_reason(error)})",
         FAILED,
     )
 
 
 def failed_collective(where: TracebackType | None) -> str | None:
-    """The name of the collective that raised: the innermost frame of torch.distributed, or of our attention."""
+    """The name of the collective that raised: the innermost frame of torch.distributed."""
     found = None
     while where is not None:
         code = where.tb_frame.f_code
@@ -67,6 +68,11 @@ def failed_collective(where: TracebackType | None) -> str | None:
             found = f"FSDP's {code.co_name}"
         where = where.tb_next
     return found
+
+
+def short_reason(error: BaseException) -> str:
+    """The communicator's first sentence, without the place in its own sources."""
+    return re.sub(r"^\[\S+:\d+\] ", "", first_line(error)).split(". ")[0]
 
 
 def first_line(error: BaseException) -> str:

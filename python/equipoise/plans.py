@@ -1,14 +1,18 @@
 """The steps of a run: what is known before the first collective, and the plans that follow, agreed by all ranks."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import equipoise as eq
+from equipoise import agreement
 from equipoise.checkpoint import Position
 from equipoise.corpus import Corpus
-from equipoise.faults import Place
+from equipoise.faults import Place, RunError
 from equipoise.options import Options
 from equipoise.ranks import World
+
+PLACES = ("corpus", "hardware", "out", "resume")
 
 
 class Run(NamedTuple):
@@ -26,15 +30,30 @@ def planned_steps(run: Run, inputs: Any, place: Place) -> Iterator[tuple[Positio
     for epoch in range(run.start.epoch, options.epochs):
         state = run.start.sampler if epoch == run.start.epoch else None
         sampler = make_sampler(run, inputs, epoch, state)
-        place.doing = "the agreement before the first step"
-        eq.agreement.check(sampler)
+        agree(place, f"before step {done}", lambda sampler=sampler: agreement.check(sampler))
         for step in sampler:
             if options.steps is not None and done == options.steps:
                 return
+            agree(place, f"on step {done}", lambda sampler=sampler, step=step: agreement.check_step(sampler, step))
             place.doing = f"step {done}"
-            eq.agreement.check_step(sampler, step)
             done += 1
             yield Position(done, epoch, step.state_after), step
+
+
+def agree_on_options(options: Options, place: Place) -> None:
+    """Compares the flags of all ranks, but for places, which may have other names elsewhere. Errors: RunError."""
+    flags = [(name, str(value)) for name, value in asdict(options).items() if name not in PLACES]
+    agree(place, "before step 0", lambda: agreement.explain(agreement.gather_objects(flags, None)))
+
+
+def agree(place: Place, when: str, compare: Callable[[], None]) -> None:
+    """Runs a comparison that all ranks make together; where it fails, says which rank this is. Errors: RunError."""
+    place.doing = f"the agreement {when}"
+    try:
+        compare()
+    except ValueError as error:
+        found, _, remedy = str(error).rpartition(": ")
+        raise RunError(f"{found}, rank {place.rank} in the all_gather of {place.doing}: {remedy}") from error
 
 
 def make_sampler(run: Run, inputs: Any, epoch: int, state: dict[str, Any] | None) -> "eq.StepSampler":

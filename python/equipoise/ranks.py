@@ -3,7 +3,6 @@ MASTER_ADDR set by hand, and alone.
 """
 
 import os
-import tempfile
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -67,24 +66,28 @@ def make_inputs(options: Options, world: World, hardware: str) -> "eq.PlanInputs
     )
 
 
-def connect(world: World, timeout_s: float) -> DeviceMesh:
-    """Starts torch.distributed; returns the mesh (dp, cp)."""
+def connect(world: World, timeout_s: float) -> None:
+    """Starts torch.distributed."""
     timeout = timedelta(seconds=timeout_s)
     if "MASTER_ADDR" in os.environ:
         dist.init_process_group("gloo", "env://", timeout, world.size, world.rank)
     else:
         dist.init_process_group("gloo", store=dist.HashStore(), timeout=timeout, world_size=1, rank=0)
+
+
+def make_mesh(world: World) -> DeviceMesh:
+    """All ranks as (dp, cp)."""
     return init_device_mesh("cpu", (world.dp, world.cp), mesh_dim_names=("dp", "cp"))
 
 
-def share_hardware(hardware: str) -> str:
+def share_hardware(options: Options) -> str:
     """Plans must be the same everywhere, so all ranks take the measured integers of rank 0. Returns their name here."""
-    path = Path(hardware)
-    is_file = "/" in hardware or path.suffix == ".json"
+    path = Path(options.hardware)
+    is_file = "/" in options.hardware or path.suffix == ".json"
     if not is_file:
-        return hardware
+        return options.hardware
     text = [path.read_text() if dist.get_rank() == 0 else ""]
     dist.broadcast_object_list(text, src=0)
-    with tempfile.NamedTemporaryFile("w", prefix="equipoise-", suffix=".json", delete=False) as copy:
-        copy.write(text[0])
-    return copy.name
+    copy = options.out / f"hardware-{dist.get_rank()}.json"
+    copy.write_text(text[0])
+    return str(copy)

@@ -5,7 +5,8 @@ Every rank plans alone, checks that all have the same plan, and trains its own r
 
 import json
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from datetime import timedelta
 from pathlib import Path
 
 import torch.distributed as dist
@@ -19,9 +20,9 @@ from equipoise.corpus import read_corpus, standard_library
 from equipoise.demo import check_demo, compare
 from equipoise.faults import FAILED, WRONG_USE, Place, RunError, end, end_after
 from equipoise.options import Options, parse_options
-from equipoise.plans import Run, planned_steps
+from equipoise.plans import Run, agree_on_options, planned_steps
 from equipoise.progress import Progress
-from equipoise.ranks import connect, make_inputs, read_world, share_hardware
+from equipoise.ranks import connect, make_inputs, make_mesh, read_world, share_hardware
 from equipoise.steps import StepCost, make_trainer, train_step
 
 LOG = "steps.jsonl"
@@ -54,8 +55,8 @@ def prepare(options: Options) -> Run:
         options = check_demo(options, world)
     position = Position()
     if options.resume:
-        folder = checkpoint.find_checkpoint(options.resume)
-        position = checkpoint.read_position(folder, checkpoint.identity(options, corpus))
+        options = replace(options, resume=checkpoint.find_checkpoint(options.resume))
+        position = checkpoint.read_position(options.resume, checkpoint.identity(options, corpus))
     try:
         options.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -64,17 +65,19 @@ def prepare(options: Options) -> Run:
 
 
 def start(run: Run, place: Place) -> int:
-    mesh = connect(run.world, run.options.timeout)
+    connect(run.world, run.options.timeout)
+    agree_on_options(run.options, place)
+    mesh = make_mesh(run.world)
     return compare(run, mesh, place) if run.options.demo else train(run, mesh, place)
 
 
 def train(run: Run, mesh: DeviceMesh, place: Place) -> int:
     options, world = run.options, run.world
-    inputs = make_inputs(options, world, share_hardware(options.hardware))
-    groups = eq.pool_groups(mesh, inputs.pool)
+    inputs = make_inputs(options, world, share_hardware(options))
+    groups = eq.pool_groups(mesh, inputs.pool, timedelta(seconds=options.timeout))
     trainer = make_trainer(options, mesh, eq.PooledAttention(groups), run.corpus)
     if options.resume:
-        checkpoint.restore(checkpoint.find_checkpoint(options.resume), trainer)
+        checkpoint.restore(options.resume, trainer)
     progress = Progress(options.steps) if world.rank == 0 else None
     for position, step in planned_steps(run, inputs, place):
         cost = train_step(trainer, step)

@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
-from launch import TINY, finish, start, write_corpus
 
 from equipoise.checkpoint import Position, find_checkpoint, identity, read_position
 from equipoise.corpus import build_corpus
 from equipoise.options import parse_options
+from launch import TINY, finish, start, write_corpus
 
 
 def run(folder: Path, corpus: Path, *more: str) -> list[dict]:
