@@ -6,7 +6,7 @@
 
 #include "equipoise/packing/arrival.h"
 #include "equipoise/planner/planner.h"
-#include "random_plans.h"
+#include "tests/core/random_plans.h"
 
 namespace equipoise {
 namespace {

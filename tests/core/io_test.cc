@@ -9,7 +9,7 @@
 #include "io/model_file.h"
 #include "io/plan_file.h"
 #include "io/verify_file.h"
-#include "random_plans.h"
+#include "tests/core/random_plans.h"
 
 namespace equipoise {
 namespace {
