@@ -30,6 +30,7 @@ HEAD_SIZE = 64
 HEADS, KV_HEADS = 2, 1
 LENGTHS = (16, 32, 64, 128, 191, 192, 256, 384, 512, 767, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192)
 ROWS = (64, 256, 1024, 4096, 8192)
+SHOWN = (128, 512, 2048, 8192)
 KILOBYTES = (4, 64, 512, 2048, 8192)
 SHAPE = ModelShape(
     name="calibration", layers=1, hidden=256, query_heads=4, kv_heads=2, head_size=HEAD_SIZE, ffn=512, vocabulary=256
@@ -44,9 +45,14 @@ Pass = tuple[float, float]
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m equipoise.calibrate", description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("this-machine.json"), help="hardware file to write")
-    out = parser.parse_args().out
+    parser.add_argument("--longest", type=int, default=8192, metavar="TOKENS", help="longest document to measure")
+    arguments = parser.parse_args()
+    out, longest = arguments.out, arguments.longest
+    if longest < LENGTHS[1]:
+        print(f"equipoise: error: {longest} tokens are too few, --longest: give {LENGTHS[1]} or more", file=sys.stderr)
+        return 2
     began = time.monotonic()
-    hardware = fit(measure_together())
+    hardware = fit(measure_together(longest))
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(json.dumps(hardware) + "\n")
@@ -58,27 +64,35 @@ def main() -> int:
     return 0
 
 
-def measure_together() -> dict[str, Any]:
+def measure_together(longest: int) -> dict[str, Any]:
     """Starts the processes and returns what the first has gathered from all."""
     queue = torch.multiprocessing.get_context("spawn").SimpleQueue()
     with tempfile.TemporaryDirectory() as folder:
         meeting = f"file://{folder}/meeting"
-        torch.multiprocessing.spawn(measure, args=(meeting, queue), nprocs=RANKS)
+        torch.multiprocessing.spawn(measure, args=(meeting, queue, longest), nprocs=RANKS)
     return queue.get()
 
 
-def measure(rank: int, meeting: str, queue: Any) -> None:
+def measure(rank: int, meeting: str, queue: Any, longest: int) -> None:
     keep_freed_memory()
     torch.set_num_threads(1)
     dist.init_process_group("gloo", meeting, timedelta(minutes=2), RANKS, rank)
     result = {
-        "attention": [(length, time_attention(length)) for length in LENGTHS],
-        "linear": [(rows, time_linear(rows)) for rows in ROWS],
+        "attention": [(length, time_attention(length)) for length in up_to(longest, LENGTHS)],
+        "linear": [(rows, time_linear(rows)) for rows in up_to(longest, ROWS)],
         "link": [(size, time_exchange(size << 10)) for size in KILOBYTES],
     }
     if rank == 0:
         queue.put(result)
     dist.destroy_process_group()
+
+
+def up_to(longest: int, sizes: tuple[int, ...]) -> list[int]:
+    """Those of the sizes that are no longer, twice the last as often as it fits, and at least the first."""
+    chosen = [size for size in sizes if size <= longest] or [sizes[0]]
+    while chosen[-1] >= sizes[-1] and 2 * chosen[-1] <= longest:
+        chosen.append(2 * chosen[-1])
+    return chosen
 
 
 def time_attention(length: int) -> Pass:
@@ -104,16 +118,20 @@ def time_linear(rows: int) -> Pass:
 
 
 def time_exchange(size_bytes: int) -> float:
-    """Each process sends that much to the other."""
+    """Each process sends that much to the other. The fastest counts: the clock of the wall sees other programs too."""
     sent = torch.zeros(size_bytes, dtype=torch.uint8)
     received = torch.empty_like(sent)
     split = [0] * RANKS
     split[1 - dist.get_rank()] = size_bytes
-    return time_together(lambda: dist.all_to_all_single(received, sent, split, split), time.perf_counter_ns)
+    return time_together(lambda: dist.all_to_all_single(received, sent, split, split), time.perf_counter_ns, choose=min)
 
 
-def time_together(work: Callable[[], Any], clock: Callable[[], int] = time.thread_time_ns) -> float:
-    """Nanoseconds of one call: the median of each process, the mean of both. Repetitions start on both at once.
+def time_together(
+    work: Callable[[], Any],
+    clock: Callable[[], int] = time.thread_time_ns,
+    choose: Callable[[list[float]], float] = statistics.median,
+) -> float:
+    """Nanoseconds of one call, the mean of both processes. Repetitions start on both at once.
 
     Arithmetic is timed by what its thread ran, so that a third program on the machine does not pass for a slow kernel.
     """
@@ -127,9 +145,9 @@ def time_together(work: Callable[[], Any], clock: Callable[[], int] = time.threa
         samples.append(float(clock() - begin))
         more = torch.tensor([float(len(samples) < 3 or (sum(samples) < BUDGET_NS and len(samples) < 40))])
         dist.all_reduce(more, dist.ReduceOp.MIN)
-    median = torch.tensor([statistics.median(samples)], dtype=torch.float64)
-    dist.all_reduce(median)
-    return median.item() / RANKS
+    chosen = torch.tensor([choose(samples)], dtype=torch.float64)
+    dist.all_reduce(chosen)
+    return chosen.item() / RANKS
 
 
 def fit(measured: dict[str, Any]) -> dict[str, Any]:
@@ -191,11 +209,11 @@ def describe(hardware: dict[str, Any]) -> str:
     attention = {keys: 1000 * tile_flops / ps for keys, ps in hardware["attention"]["tile_ps"]}
     linear = dict(hardware["linear_mflops"])
     link = hardware["node"]
-    shown = (128, 512, 2048, 8192)
     return "\n".join(
         [
-            "attention  " + ", ".join(f"{attention[keys]:.0f} GFLOP/s at {keys} tokens" for keys in shown),
-            f"linear     {linear[ROWS[-1]]} GFLOP/s at {ROWS[-1]} rows",
+            "attention  "
+            + ", ".join(f"{attention[keys]:.0f} GFLOP/s at {keys} tokens" for keys in SHOWN if keys in attention),
+            f"linear     {max(linear.values())} GFLOP/s",
             f"link       {1024e3 / max(1, link['kilobyte_ps']):.1f} GB/s, {link['latency_ns'] // 1000} us",
         ]
     )

@@ -134,8 +134,9 @@ def conclude(run: Run, steps: list[dict[str, Any]], drawings: list[dict[str, Any
 
 
 def choose_drawing(run: Run, steps: list[dict[str, Any]], drawings: list[dict[str, Any]]) -> dict[str, Any]:
-    """Of the step in which plain is the least level."""
-    worst = max(range(len(steps)), key=lambda index: imbalance(steps[index]["plain"]["work_s"]))
+    """Of the step in which a rank waits the longest under plain."""
+    waits = [max(step["plain"]["work_s"]) - min(step["plain"]["work_s"]) for step in steps]
+    worst = waits.index(max(waits))
     heads = {name: run.options.model[name] for name in ("query_heads", "kv_heads")}
     return {"step": worst, **heads, **drawings[worst]}
 
@@ -173,6 +174,7 @@ def result_table(strategy: str, summary: dict[str, Any]) -> str:
             f"step {1 / summary['step_ratio']:.2f}x faster ({summary['step_ratio']:.2f}x the time)",
             f"attention {1 / summary['attention_ratio']:.2f}x faster ({summary['attention_ratio']:.2f}x the time), "
             f"where perfectly level work would be {summary['most_gain']:.2f}x faster",
+            f"predicted and measured work of a rank differ by {summary['prediction_error']:.1%} (median)",
             f"largest relative loss difference {summary['loss_difference']:.1e}, limit {LOSS_LIMIT:.0e}",
         ]
     )

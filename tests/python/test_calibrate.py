@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import equipoise as eq
-from equipoise.calibrate import HEADS, fit_attention, fit_link, tiles
+from equipoise.calibrate import HEADS, fit_attention, fit_link, tiles, up_to
 
 ENTRY_NS, TILE_NS = 20_000, 11_000
 
@@ -41,19 +41,25 @@ def test_noise_gives_no_negative_prices() -> None:
 
 def test_a_measured_hardware_file_predicts_and_is_integers_throughout(tmp_path: Path) -> None:
     path = tmp_path / "hardware" / "this-machine.json"
-    command = [sys.executable, "-m", "equipoise.calibrate", "--out", str(path)]
+    command = [sys.executable, "-m", "equipoise.calibrate", "--out", str(path), "--longest", "1024"]
     subprocess.run(command, check=True, timeout=240, capture_output=True)
     hardware = json.loads(path.read_text())
     assert not any(isinstance(value, float) for value in flatten(hardware))
     shape = eq.ModelShape(
         name="tiny", layers=1, hidden=256, query_heads=4, kv_heads=2, head_size=64, ffn=512, vocabulary=256
     )
-    inputs = eq.PlanInputs(mesh=eq.Mesh(), window=4096, model=shape, hardware=str(path), strategy="plain")
-    [load] = next(iter(eq.StepSampler([4096], inputs, replica=0, cp_rank=0))).micro_steps[0].loads(mask=0)
+    inputs = eq.PlanInputs(mesh=eq.Mesh(), window=1024, model=shape, hardware=str(path), strategy="plain")
+    [load] = next(iter(eq.StepSampler([1024], inputs, replica=0, cp_rank=0))).micro_steps[0].loads(mask=0)
     forward_ns, backward_ns = load["attention_ns"]
-    measured = dict(hardware["attention"]["tile_ps"])[4096] * 4 * tiles(4096) / 1000
+    measured = dict(hardware["attention"]["tile_ps"])[1024] * 4 * tiles(1024) / 1000
     assert forward_ns == pytest.approx(measured, rel=0.02)
     assert 1.2 * forward_ns < backward_ns < 6 * forward_ns
+
+
+def test_sizes_end_at_the_longest_and_double_beyond_the_last() -> None:
+    assert up_to(64, (16, 32, 128)) == [16, 32]
+    assert up_to(600, (16, 32, 128)) == [16, 32, 128, 256, 512]
+    assert up_to(8, (16, 32)) == [16]
 
 
 def flatten(value) -> list:
