@@ -14,7 +14,7 @@ std::vector<Uneven> uneven_rows(const std::vector<Rectangle>& rectangles, int64_
     edges.push_back({one.row, 1, &one});
     edges.push_back({one.row + one.rows, -1, &one});
   }
-  std::stable_sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) { return a.row < b.row; });
+  std::sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) { return a.row < b.row; });
   std::vector<int64_t> count(heads, 0);
   std::vector<Uneven> found;
   for (size_t i = 0; i + 1 < edges.size() && edges[i].row < rows; ++i) {
@@ -87,7 +87,7 @@ std::vector<ArenaRun> arena_runs(const RankProgram& program) {
       const ReceiveKeys& keys = program.rounds[r].receive_keys[b];
       add(keys, {{}, r, keys.return_round, static_cast<int64_t>(b), 0, 0});
     }
-  std::stable_sort(runs.begin(), runs.end(), [](const ArenaRun& a, const ArenaRun& b) { return a.cells < b.cells; });
+  std::sort(runs.begin(), runs.end());
   return runs;
 }
 

@@ -51,6 +51,7 @@ struct ArenaRun {
   int64_t block = -1;        ///< index into receive_keys of the round; -1: own keys
   int64_t index = 0;         ///< own: into own_keys
   int64_t head = 0;          ///< of the block
+  auto operator<=>(const ArenaRun&) const = default;
 };
 
 /// All runs sorted by cell. Requires lists in range.

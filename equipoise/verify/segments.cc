@@ -51,11 +51,9 @@ std::vector<SegmentView> segment_views(const PlanInputs& inputs, const BucketPla
   };
   sort_in(layer.exchange.queries, &SegmentView::queries);
   sort_in(layer.exchange.keys, &SegmentView::keys);
-  const auto by_begin = [](const ShardPiece& a, const ShardPiece& b) { return a.begin_tokens < b.begin_tokens; };
-  const auto by_row = [](const Tile& a, const Tile& b) { return a.q_begin < b.q_begin; };
   for (SegmentView& one : views) {
-    std::stable_sort(one.pieces.begin(), one.pieces.end(), by_begin);
-    std::stable_sort(one.tiles.begin(), one.tiles.end(), by_row);
+    std::sort(one.pieces.begin(), one.pieces.end());
+    std::sort(one.tiles.begin(), one.tiles.end());
   }
   return views;
 }

@@ -53,8 +53,9 @@ void run_mutations(const MutationTrial<Plan>& trial, std::vector<Fault<Plan>> fa
       ASSERT_EQ(trial.dense_fault(plan), "") << "seed " << seed;
     }
     for (Fault<Plan>& fault : faults) {
+      if (!unfinished(fault)) continue;
       Plan broken = plan;
-      if (!unfinished(fault) || !fault.apply(broken, rng) || broken == plan) continue;
+      if (!fault.apply(broken, rng) || broken == plan) continue;
       ++fault.made;
       const Violations found = trial.check(broken);
       if (!found.empty()) {
