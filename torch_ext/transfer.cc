@@ -54,11 +54,13 @@ void unpack(const Blocks& blocks, const at::Tensor& wire) {
   });
 }
 
-/// A communicator's text is long and starts with its own source line: the first line says it all.
-std::string first_line(const std::exception& error) {
+/// The first sentence of a communicator's text, without the source line that Gloo puts before it.
+std::string reason_of(const std::exception& error) {
   const auto* own = dynamic_cast<const c10::Error*>(&error);
-  const std::string text = own != nullptr ? own->what_without_backtrace() : error.what();
-  return text.substr(0, text.find('\n'));
+  std::string text = own != nullptr ? own->what_without_backtrace() : error.what();
+  if (text.starts_with("[") && text.find("] ") != std::string::npos) text.erase(0, text.find("] ") + 2);
+  text.erase(std::min({text.size(), text.find('\n'), text.find(". ")}));
+  return text;
 }
 
 /// "peer 3" or "peers 1,3": those with whom bytes were exchanged, as global ranks where they are known.
@@ -121,7 +123,7 @@ Transfer start_transfer(const Line& line, int64_t round, const Blocks& send, con
       return call();
     } catch (const std::exception& error) {
       const std::string peers = peers_text(send_bytes, receive_bytes, find_group(line.group).global_ranks);
-      throw std::runtime_error(failure(line, round, peers, first_line(error)));
+      throw std::runtime_error(failure(line, round, peers, reason_of(error)));
     }
   };
   const auto wait = guarded([&] { return start_all_to_all(line.group, out, send_bytes, in, receive_bytes); });
@@ -129,25 +131,6 @@ Transfer start_transfer(const Line& line, int64_t round, const Blocks& send, con
     guarded(wait);
     unpack(receive, in);
   }};
-}
-
-void run_rounds(int64_t rounds, const RoundSteps& steps) {
-  const auto finish = [](Transfer& transfer) {
-    if (transfer.finish) transfer.finish();
-    transfer = Transfer{};
-  };
-  Transfer dispatch, give_back;
-  if (rounds > 0) dispatch = steps.dispatch(0);
-  for (int64_t round = 0; round < rounds; ++round) {
-    Transfer next;
-    if (round + 1 < rounds) next = steps.dispatch(round + 1);
-    finish(dispatch);
-    steps.compute(round);
-    finish(give_back);
-    give_back = steps.give_back(round);
-    dispatch = std::move(next);
-  }
-  finish(give_back);
 }
 
 }  // namespace equipoise

@@ -56,15 +56,4 @@ struct Transfer {
 /// here or in finish().
 Transfer start_transfer(const Line& line, int64_t round, const Blocks& send, const Blocks& receive);
 
-/// What a pass does in a round; dispatch and give_back return an empty Transfer where nothing moves.
-struct RoundSteps {
-  std::function<Transfer(int64_t)> dispatch;
-  std::function<void(int64_t)> compute;
-  std::function<Transfer(int64_t)> give_back;
-};
-
-/// Runs rounds in the one order on which all members agree: dispatch r + 1 is under way while r computes, and return r
-/// while r + 1 does.
-void run_rounds(int64_t rounds, const RoundSteps& steps);
-
 }  // namespace equipoise

@@ -48,14 +48,14 @@ Group find_group(const std::string& name) {
 std::function<void()> start_all_to_all(const std::string& group, const at::Tensor& send,
                                        const std::vector<int64_t>& send_bytes, const at::Tensor& receive,
                                        const std::vector<int64_t>& receive_bytes) {
-  // The communicator takes them as mutable references, and keeps the tensors alive while the work runs.
+  // The communicator takes mutable references; the wait keeps the tensors alive.
   at::Tensor from = send, to = receive;
   std::vector<int64_t> from_bytes = send_bytes, to_bytes = receive_bytes;
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // the new name is missing in older versions of torch
   const auto work = resolve(group)->alltoall_base(to, from, to_bytes, from_bytes);
 #pragma GCC diagnostic pop
-  return [work] { work->wait(); };
+  return [work, from, to] { work->wait(); };
 }
 
 }  // namespace equipoise

@@ -187,3 +187,10 @@ def test_replica_and_cp_rank_must_be_those_of_the_groups():
     assert eq.PooledAttention(groups, replica=3, cp_rank=1).groups is groups
     with pytest.raises(ValueError, match="replica 2 where the groups have 3, equipoise.PooledAttention: give"):
         eq.PooledAttention(groups, replica=2, cp_rank=1)
+
+
+def test_cuda_is_refused_by_name_where_its_kernels_are_not_built():
+    call = good_call() | {"dispatch_group": "", "return_group": "", "scale": 1.0}
+    cuda = torch._C.DispatchKeySet(torch._C.DispatchKey.CUDA)
+    with pytest.raises(ValueError, match="CUDA kernels are not built in this version, equipoise::.*: move q, k and v"):
+        attention_forward.default.redispatch(cuda, *call.values())

@@ -1,0 +1,123 @@
+"""How close pooled attention comes to the ideal, on two ranks of this machine with one thread each.
+
+Protocol: fp32, 8 query and 4 KV heads of 64. Rank 0 holds one document of 8192 tokens, rank 1 has 64 documents of 128.
+A sample is one forward and backward of one layer, started together on both ranks; the slower one counts. `ideal` is
+half the time that the ranks take when each, at the same time, runs the stock kernels of the whole bucket and exchanges
+nothing. All are measured in turn, in one run; the first turn is not counted, medians are printed.
+
+Usage: attention_ideal.py [--hardware NAME|FILE] [--turns N]. Without --hardware this machine is measured first.
+"""
+
+import argparse
+import multiprocessing
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import torch
+import torch.distributed as dist
+
+import equipoise as eq
+
+LENGTHS = [8192] + [128] * 64
+QUERY, KV, SIZE = 8, 4, 64
+STRATEGIES = ["plain", "libra", "equipoise"]
+TARGET = 1.15
+
+
+def plan(strategy, hardware, rank):
+    """The micro-step of this rank."""
+    model = eq.ModelShape("bench", 1, QUERY * SIZE, QUERY, KV, SIZE, 4 * QUERY * SIZE, 1, 256)
+    inputs = eq.PlanInputs(mesh=eq.Mesh(dp=2), pool=2, window=8192, model=model, hardware=hardware, strategy=strategy)
+    sampler = eq.StepSampler(LENGTHS, inputs, replica=rank, cp_rank=0, shuffle=False)
+    return next(iter(sampler)).micro_steps[0]
+
+
+def pooled(attention, micro):
+    """A function that runs one forward and backward of a planned micro-step."""
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(micro.rows, heads, SIZE, requires_grad=True) for heads in (QUERY, KV, KV))
+    grad_out, exchange = torch.randn(micro.rows, QUERY, SIZE), micro.exchange(mask=0)
+    return lambda: torch.autograd.grad(attention(q, k, v, exchange), (q, k, v), grad_out)
+
+
+def kernels_of_the_bucket():
+    """A function that calls the stock kernels, forward and backward, for every document of both ranks."""
+    forward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
+    torch.manual_seed(0)
+    documents = [
+        [torch.randn(length, heads, SIZE).transpose(0, 1).unsqueeze(0) for heads in (QUERY, KV, KV, QUERY)]
+        for length in LENGTHS
+    ]
+
+    def run():
+        for q, k, v, grad_out in documents:
+            out, lse = forward(q, k, v, 0.0, True)
+            backward(grad_out, q, k, v, out, lse, 0.0, True)
+
+    return run
+
+
+def slowest_ms(run):
+    """Milliseconds of one run on the slower rank, both started together."""
+    dist.barrier()
+    begin = time.perf_counter()
+    run()
+    taken = torch.tensor(1000 * (time.perf_counter() - begin))
+    dist.all_reduce(taken, dist.ReduceOp.MAX)
+    return float(taken)
+
+
+def measure(rank, folder, options, results):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", store=dist.FileStore(f"{folder}/store", 2), rank=rank, world_size=2)
+    attention = eq.PooledAttention(eq.pool_groups(eq.Mesh(dp=2), pool=2))
+    runs = {name: pooled(attention, plan(name, options.hardware, rank)) for name in STRATEGIES}
+    runs["ideal"] = kernels_of_the_bucket()
+    samples = {name: [] for name in runs}
+    for turn in range(options.turns + 1):
+        for name, run in runs.items():
+            taken = slowest_ms(run) / (2 if name == "ideal" else 1)
+            if turn > 0:
+                samples[name].append(taken)
+    if rank == 0:
+        results.put(samples)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def show(samples):
+    medians = {name: statistics.median(values) for name, values in samples.items()}
+    print(f"{'':<12}{'median ms':>10}{'of ideal':>10}{'speed-up':>10}")
+    for name in ("ideal", *STRATEGIES):
+        ratios = medians[name] / medians["ideal"], medians["plain"] / medians[name]
+        print(f"{name:<12}{medians[name]:>10.0f}{ratios[0]:>10.3f}{ratios[1]:>10.2f}")
+    best = min(medians[name] for name in STRATEGIES[1:]) / medians["ideal"]
+    print(f"pooled takes {best:.3f}x the ideal; the target is at most {TARGET}x")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--hardware", help="name or file of the cost description that plans use")
+    parser.add_argument("--turns", type=int, default=5, help="counted turns")
+    options = parser.parse_args()
+    context = multiprocessing.get_context("spawn")
+    results = context.Queue()
+    with tempfile.TemporaryDirectory() as folder:
+        if options.hardware is None:
+            options.hardware = f"{folder}/this-machine.json"
+            subprocess.run([sys.executable, "-m", "equipoise.calibrate", "--out", options.hardware], check=True)
+        arguments = (folder, options, results)
+        ranks = [context.Process(target=measure, args=(rank, *arguments), daemon=True) for rank in range(2)]
+        for process in ranks:
+            process.start()
+        show(results.get())
+        for process in ranks:
+            process.join()
+
+
+if __name__ == "__main__":
+    main()
