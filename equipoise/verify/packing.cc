@@ -14,6 +14,8 @@ namespace {
 
 using namespace verifying;
 
+constexpr int64_t most_tokens = int64_t{1} << 40;  ///< of a document: sums of them do not wrap
+
 /// One document's tokens: in and out.
 struct Account {
   const Document* document = nullptr;
@@ -86,7 +88,7 @@ void check_arrivals(Books& books) {
       books.found.push_back({"arrivals in order", where(step), text(what, " is ", value, ", expected ", right)});
   };
   expect(step.step, before.step, "the step");
-  expect(step.state_after.step, before.step + 1, "the step of the state after");
+  expect(step.state_after.step, std::min(before.step, no_limit - 1) + 1, "the step of the state after");
   expect(step.arrived.first, before.position, "the first arrival");
   expect(step.state_after.position, step.arrived.second, "the position after");
   if (step.arrived.second < step.arrived.first)
@@ -103,7 +105,8 @@ int64_t extent_tokens(const PlanInputs& inputs, const Document& document) {
 void check_ids(Books& books, int64_t held_documents) {
   const StepPlan& step = books.step;
   const auto listed = static_cast<int64_t>(step.documents.size());
-  const int64_t arrived = step.arrived.second - step.arrived.first;
+  const bool forward = step.arrived.first >= 0 && step.arrived.first <= step.arrived.second;
+  const int64_t arrived = forward ? step.arrived.second - step.arrived.first : 0;
   if (listed != held_documents + arrived)
     books.found.push_back({"documents listed", where(step),
                            text(listed, " documents, expected ", held_documents, " held and ", arrived, " arrived")});
@@ -128,9 +131,10 @@ void open_accounts(Books& books) {
   const StepPlan& step = books.step;
   int64_t position = 0;
   for (const Document& document : step.documents) {
-    Account account{&document, position++, true, step.step, extent_tokens(books.inputs, document), {}, {}};
-    const bool sound = document.id.value >= 0 && document.length_tokens >= 0 && document.loss_tokens >= 0 &&
-                       document.loss_tokens <= document.length_tokens;
+    const bool sound = document.id.value >= 0 && document.length_tokens >= 0 && document.length_tokens <= most_tokens &&
+                       document.loss_tokens >= 0 && document.loss_tokens <= document.length_tokens;
+    const int64_t extent = sound ? extent_tokens(books.inputs, document) : 0;
+    const Account account{&document, position++, true, step.step, extent, {}, {}};
     if (!sound || !books.accounts.emplace(document.id, account).second)
       books.found.push_back(
           {"documents listed", where(step, document.id), sound ? "is listed twice" : "has impossible lengths"});
@@ -146,8 +150,11 @@ void open_accounts(Books& books) {
           {"documents listed", where(step, piece.document), "was held, but is not listed with these tokens"});
       continue;
     }
+    if (piece.since_step < 0 || piece.since_step >= step.step)
+      books.found.push_back(
+          {"held since", where(step, piece.document), text("was held since step ", piece.since_step)});
     entry->second.arrived = false;
-    entry->second.since_step = piece.since_step;
+    entry->second.since_step = std::clamp<int64_t>(piece.since_step, 0, std::max<int64_t>(step.step, 0));
     entry->second.in.push_back({piece.begin_tokens, piece.begin_tokens + piece.length_tokens});
   }
   for (auto& [id, account] : books.accounts)
@@ -188,10 +195,10 @@ bool book(Books& books, DocId document, int64_t begin, int64_t length, const std
   }
   Account& account = entry->second;
   const int64_t window = books.inputs.limits.window_tokens;
-  if (!inside(begin, length, account.document->length_tokens)) {
+  if (!inside(begin, length, account.extent_tokens)) {
     books.found.push_back({"segment in document", place,
                            text(length, " tokens from ", begin, " of document ", document.value, ", which has ",
-                                account.document->length_tokens)});
+                                account.extent_tokens, " to train")});
     return false;
   }
   const int64_t end = begin + length;
@@ -294,7 +301,7 @@ void check_delay(Books& books) {
     const auto entry = books.accounts.find(piece.document);
     if (entry == books.accounts.end()) continue;
     const int64_t since = entry->second.since_step;
-    if (books.step.step + 1 - since > bound && youngest > since)
+    if (books.step.step - since >= bound && youngest > since)
       books.found.push_back({"delay within bound", where(books.step, piece.document),
                              text("waits since step ", since, " beyond ", bound, " steps, while a document of step ",
                                   youngest, " is trained")});

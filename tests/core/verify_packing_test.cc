@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "equipoise/verify/verify.h"
 
 // Packing and placement, checked on plans small enough to read.
@@ -170,6 +172,18 @@ TEST(CheckPacking, WholeDocumentsAreNotCut) {
   PlanInputs inputs = two_windows();
   inputs.strategy = Strategy::fixed;
   EXPECT_EQ(packing_rules(first_step(), inputs), Rules{"document kept whole"});
+}
+
+TEST(CheckPacking, HugeNumbersAreRefusedAndDoNotWrap) {
+  StepPlan step = first_step();
+  step.documents[1].length_tokens = INT64_MAX;
+  step.sequences[0].segments[1].length_tokens = INT64_MAX;
+  step.sequences[1].segments[0].begin_tokens = INT64_MIN;
+  step.arrived.first = INT64_MIN;
+  step.state_after.held = {{DocId{0}, INT64_MAX, INT64_MAX, INT64_MIN, INT64_MAX}};
+  const Rules found = packing_rules(step);
+  for (const char* rule : {"documents listed", "segment in document", "arrivals in order"})
+    EXPECT_NE(std::find(found.begin(), found.end(), rule), found.end()) << rule;
 }
 
 TEST(CheckPlacement, AcceptsOneSequenceASlotAndNothingElse) {
