@@ -21,8 +21,9 @@ from equipoise.options import Options
 from equipoise.plans import Run, planned_steps
 from equipoise.progress import Progress
 from equipoise.ranks import World, make_inputs, share_hardware
-from equipoise.report import LOSS_LIMIT, imbalance, make_report, summarise
+from equipoise.report import LOSS_LIMIT, make_report, summarise
 from equipoise.steps import Trainer, make_trainer, train_step
+from equipoise.timing import imbalance
 
 STEPS, UNCOUNTED = 33, 3
 

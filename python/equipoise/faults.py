@@ -30,7 +30,7 @@ class Place:
 
     rank: int = 0
     peers: list[int] = field(default_factory=list)
-    doing: str = "start"  # "step 3"
+    doing: str = "the start"  # "step 3"
 
 
 def end(message: str, code: int) -> NoReturn:

@@ -107,7 +107,7 @@ def pairs(defaults: dict[str, int]):
         values = dict(defaults)
         for part in text.split(","):
             name, _, number = part.partition("=")
-            if name not in defaults or not number.isdigit():
+            if name not in defaults or not number.isdecimal():
                 raise argparse.ArgumentTypeError(f"{part!r} is not one of {', '.join(f'{key}=N' for key in defaults)}")
             values[name] = int(number)
         return values
@@ -117,6 +117,12 @@ def pairs(defaults: dict[str, int]):
 
 def check_ranges(options: Options) -> None:
     """Numbers that no plan checks for us."""
+    if options.model["head_size"] % 2:
+        raise ValueError(
+            f"head_size {options.model['head_size']} is odd, --model: give an even one, positions turn pairs"
+        )
+    if options.mesh["cp"] < 1:
+        raise ValueError("cp=0, --mesh: give at least 1")
     least = {"steps": 1, "epochs": 1, "seed": 0, "checkpoint_every": 0}
     above_zero = ("learning_rate", "timeout")
     for name in (*least, *above_zero):

@@ -34,7 +34,7 @@ class World:
 def read_world(options: Options) -> World:
     """Errors: ValueError where the mesh does not have as many ranks as were started."""
     rank, size = (number(name, default) for name, default in (("RANK", 0), ("WORLD_SIZE", 1)))
-    cp = max(1, options.mesh["cp"])
+    cp = options.mesh["cp"]
     dp = options.mesh["dp"] or max(1, size // cp)
     if dp * cp != size or not 0 <= rank < size:
         raise ValueError(
@@ -45,7 +45,7 @@ def read_world(options: Options) -> World:
 
 def number(name: str, default: int) -> int:
     text = os.environ.get(name, str(default))
-    if not text.isdigit():
+    if not text.isdecimal():
         raise ValueError(f"{text!r} is no number, environment variable {name}: start the ranks with torchrun")
     return int(text)
 

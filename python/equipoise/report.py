@@ -13,6 +13,7 @@ from typing import Any
 
 from equipoise.charts import Line, difference_chart, line_chart, load_chart
 from equipoise.drawing import draw_plan, legend
+from equipoise.timing import imbalance
 
 PLAIN, BALANCED = "#8d95a0", "#0f8a6d"
 LOSS_LIMIT = 1e-5  # relative; what rounding in fp32 may do to equal training
@@ -65,11 +66,6 @@ def summarise(record: dict[str, Any]) -> dict[str, Any]:
     )
     result["loss_difference"] = max(loss_differences(record))
     return result
-
-
-def imbalance(loads: list[float]) -> float:
-    """The heaviest over the mean."""
-    return max(loads) * len(loads) / sum(loads) if sum(loads) else 1.0
 
 
 def loss_differences(record: dict[str, Any]) -> list[float]:

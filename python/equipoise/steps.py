@@ -45,12 +45,6 @@ class StepCost:
     attention_s: list[float]  # from call to return, waiting included
     work_s: list[float]  # what the rank's own thread ran inside attention
 
-    @property
-    def imbalance(self) -> float:
-        """The slowest rank's attention work over the mean."""
-        total = sum(self.work_s)
-        return max(self.work_s) * len(self.work_s) / total if total else 1.0
-
 
 def make_trainer(options: Options, mesh: DeviceMesh, attend, corpus: Corpus) -> Trainer:
     """The model with the weights of options.seed, sharded over all ranks of the mesh."""

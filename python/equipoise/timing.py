@@ -10,6 +10,11 @@ from typing import Any
 from torch import Tensor
 
 
+def imbalance(loads: list[float]) -> float:
+    """The heaviest over the mean."""
+    return max(loads) * len(loads) / sum(loads) if sum(loads) else 1.0
+
+
 @dataclass(frozen=True)
 class Moment:
     wall_ns: int

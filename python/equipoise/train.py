@@ -24,6 +24,7 @@ from equipoise.plans import Run, agree_on_options, planned_steps
 from equipoise.progress import Progress
 from equipoise.ranks import connect, make_inputs, make_mesh, read_world, share_hardware
 from equipoise.steps import StepCost, make_trainer, train_step
+from equipoise.timing import imbalance
 
 LOG = "steps.jsonl"
 
@@ -98,7 +99,9 @@ def log_step(path: Path, position: Position, cost: StepCost) -> None:
 
 
 def describe(cost: StepCost) -> str:
-    return f"loss {cost.loss:.4f}, {cost.tokens / max(cost.step_s):,.0f} tokens/s, imbalance {cost.imbalance:.2f}"
+    return (
+        f"loss {cost.loss:.4f}, {cost.tokens / max(cost.step_s):,.0f} tokens/s, imbalance {imbalance(cost.work_s):.2f}"
+    )
 
 
 if __name__ == "__main__":

@@ -45,6 +45,8 @@ def error_lines(stderr: str) -> list[str]:
         (["--overlong", "maybe"], "maybe"),
         (["--model", "layers=two"], "layers=two"),
         (["--model", "query_heads=3"], "3"),
+        (["--model", "head_size=7"], "head_size 7 is odd"),
+        (["--mesh", "cp=0"], "cp=0"),
         (["--corpus", "/no/such/corpus"], "/no/such/corpus"),
         (["--hardware", "/no/such/hardware.json"], "/no/such/hardware.json"),
         (["--resume", "/no/such/run"], "/no/such/run"),

@@ -5,7 +5,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from equipoise.report import imbalance, loss_differences, make_report, summarise
+from equipoise.report import loss_differences, make_report, summarise
+from equipoise.timing import imbalance
 
 
 def make_side(step_s: float, work_s: list[float], loss: float, moved: int) -> dict:
