@@ -7,7 +7,8 @@
 
 namespace equipoise {
 
-/// The caller gave something impossible. Its text is "WHAT, WHERE: REMEDY" (a ValueError in Python, exit code 2 on the command line).
+/// The caller gave something impossible. Its text is "WHAT, WHERE: REMEDY" (a ValueError in Python, exit code 2 on the
+/// command line).
 class InputError : public std::invalid_argument {
  public:
   InputError(const std::string& what, const std::string& where, const std::string& remedy)
@@ -20,7 +21,8 @@ class FormatError : public InputError {
   using InputError::InputError;
 };
 
-/// One broken rule, as found by a checker or reported by a solver for an instance that has no solution. Not an exception: a result.
+/// One broken rule, as found by a checker or reported by a solver for an instance that has no solution. Not an
+/// exception: a result.
 struct Violation {
   std::string rule;   ///< short stable name of the rule, e.g. "token owned once"
   std::string where;  ///< the place: step, sequence, segment, member ...

@@ -24,8 +24,8 @@ struct CurvePoint {
   bool operator==(const CurvePoint&) const = default;
 };
 
-/// A function of an integer, linear between points and flat outside of them: no logarithm, no rounding that differs between machines.
-/// Points are sorted by x, strictly increasing; at least one point.
+/// A function of an integer, linear between points and flat outside of them: no logarithm, no rounding that differs
+/// between machines. Points are sorted by x, strictly increasing; at least one point.
 using Curve = std::vector<CurvePoint>;
 
 /// The value of the curve at x. Interpolates with floor division on 128-bit products.

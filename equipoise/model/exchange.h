@@ -17,14 +17,15 @@ struct RowBlock {
   auto operator<=>(const RowBlock&) const = default;
 };
 
-/// One block that travels from the member that owns its rows to a member that computes with them, and whose results travel back:
-/// queries out, outputs and log-sum-exp back; keys and values out (their gradients back in the backward).
+/// One block that travels from the member that owns its rows to a member that computes with them, and whose results
+/// travel back: queries out, outputs and log-sum-exp back; keys and values out (their gradients back in the backward).
 struct Message {
-  int64_t round = 0;       ///< leaves before this round is computed
-  MemberId from;           ///< owns the rows
-  MemberId to;             ///< != from
+  int64_t round = 0;  ///< leaves before this round is computed
+  MemberId from;      ///< owns the rows
+  MemberId to;        ///< != from
   RowBlock block;
-  int64_t last_round = 0;  ///< queries: == round. keys: the last round in which the receiver uses them; their gradients return with it
+  int64_t last_round =
+      0;  ///< queries: == round. keys: the last round in which the receiver uses them; their gradients return with it
   auto operator<=>(const Message&) const = default;
 };
 

@@ -11,11 +11,11 @@ enum class Axis : int64_t { pp = 0, dp = 1, cp = 2, tp = 3 };
 
 /// The training mesh. Invariant: all sizes >= 1; `order` names each axis once.
 struct Mesh {
-  int64_t dp = 1;              ///< data-parallel replicas
-  int64_t pp = 1;              ///< pipeline stages
-  int64_t cp = 1;              ///< context-parallel ranks of one replica
-  int64_t tp = 1;              ///< tensor-parallel ranks
-  int64_t ranks_per_node = 8;  ///< ranks that share the fast links
+  int64_t dp = 1;                                                        ///< data-parallel replicas
+  int64_t pp = 1;                                                        ///< pipeline stages
+  int64_t cp = 1;                                                        ///< context-parallel ranks of one replica
+  int64_t tp = 1;                                                        ///< tensor-parallel ranks
+  int64_t ranks_per_node = 8;                                            ///< ranks that share the fast links
   std::array<Axis, 4> order = {Axis::pp, Axis::dp, Axis::cp, Axis::tp};  ///< outermost axis first
   bool operator==(const Mesh&) const = default;
 

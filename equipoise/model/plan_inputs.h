@@ -16,7 +16,8 @@ namespace equipoise {
 /// A preset: one choice for each stage (planner/presets.h).
 enum class Strategy : int64_t { plain = 0, allgather, ulysses, fixed, wlb, libra, equipoise };
 
-/// What replicas wait for: once a step (DDP, ZeRO-1) or in every micro-step (FSDP full sharding, experts spread over dp).
+/// What replicas wait for: once a step (DDP, ZeRO-1) or in every micro-step (FSDP full sharding, experts spread over
+/// dp).
 enum class DpSync : int64_t { step = 0, micro_step = 1 };
 
 /// What becomes of a document longer than the window.
@@ -35,14 +36,14 @@ inline constexpr int64_t no_bound = -1;
 
 /// How long documents may be held for later steps.
 struct Delay {
-  int64_t max_delay_steps = 0;         ///< no_bound: as long as the strategy wants
-  int64_t repack_window_steps = 1;     ///< `fixed`: global batches repacked together
-  std::vector<int64_t> queue_tokens;   ///< outlier thresholds, rising
+  int64_t max_delay_steps = 0;        ///< no_bound: as long as the strategy wants
+  int64_t repack_window_steps = 1;    ///< `fixed`: global batches repacked together
+  std::vector<int64_t> queue_tokens;  ///< outlier thresholds, rising
   bool operator==(const Delay&) const = default;
 };
 
-/// Everything that decides a plan, by value. Equal inputs and lengths give the equal plan, byte for byte, on every rank and machine.
-/// Stages take only the parts that they read.
+/// Everything that decides a plan, by value. Equal inputs and lengths give the equal plan, byte for byte, on every rank
+/// and machine. Stages take only the parts that they read.
 struct PlanInputs {
   Strategy strategy = Strategy::equipoise;
   Mesh mesh;
@@ -62,8 +63,8 @@ struct PlanInputs {
   constexpr int64_t members() const { return pool * mesh.cp; }           ///< ranks of a pool
 };
 
-/// Every field of the inputs as (name, value) texts in a fixed order. The hash is over exactly these, and two ranks that differ can name the first
-/// field in which they do.
+/// Every field of the inputs as (name, value) texts in a fixed order. The hash is over exactly these, and two ranks
+/// that differ can name the first field in which they do.
 std::vector<std::pair<std::string, std::string>> input_fields(const PlanInputs& inputs);
 
 /// 64-bit hash of all inputs.
@@ -72,7 +73,8 @@ uint64_t hash_inputs(const PlanInputs& inputs);
 /// The default pool: the largest divisor of dp that is at most 8.
 int64_t default_pool(int64_t dp);
 
-/// Throws InputError if the inputs contradict themselves: impossible meshes, pools, heads, masks, limits, speeds or cost curves.
+/// Throws InputError if the inputs contradict themselves: impossible meshes, pools, heads, masks, limits, speeds or
+/// cost curves.
 void validate(const PlanInputs& inputs);
 
 /// Names as on the command line. parse_* throw InputError naming the choices.

@@ -57,9 +57,9 @@ struct StepPlan {
   std::vector<Bucket> buckets;      ///< by (micro_step, pool)
   Untrained untrained;
   PackerState state_after;
-  int64_t loss_tokens = 0;          ///< planned targets of the step
-  Balance micro_batches;            ///< work of sequences, M of them
-  Balance pools;                    ///< work of buckets
+  int64_t loss_tokens = 0;  ///< planned targets of the step
+  Balance micro_batches;    ///< work of sequences, M of them
+  Balance pools;            ///< work of buckets
   bool operator==(const StepPlan&) const = default;
 };
 
@@ -70,7 +70,8 @@ struct LayerPlan {
   bool operator==(const LayerPlan&) const = default;
 };
 
-/// What happens in one bucket: made on demand, for one pool. Holds copies of its sequences, so that it can be read alone.
+/// What happens in one bucket: made on demand, for one pool. Holds copies of its sequences, so that it can be read
+/// alone.
 struct BucketPlan {
   Bucket bucket;
   std::vector<Sequence> sequences;  ///< by replica in pool

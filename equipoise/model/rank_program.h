@@ -9,21 +9,26 @@
 
 namespace equipoise {
 
-// One member's attention for one (bucket, mask), as plain numbers: all that the operator sees. Everything is counted in CELLS: a cell is one row of
-// one head, D elements. A member computes over four stores, each an array of cells:
+// One member's attention for one (bucket, mask), as plain numbers: all that the operator sees. Everything is counted in
+// CELLS: a cell is one row of one head, D elements. A member computes over four stores, each an array of cells:
 //   local queries  [T, Hq]   its own q (and o, do, dq): cell = row * Hq + head
 //   local keys     [T, Hkv]  its own k and v (and dk, dv): cell = row * Hkv + head
-//   guest queries  of one round: blocks received from owners, one after another in the order of receive_queries, each [rows, heads]
-//   key arena      keys and values gathered from several places, one block [heads, rows] for each (segment, KV heads) that is not wholly local; lives
+//   guest queries  of one round: blocks received from owners, one after another in the order of receive_queries, each
+//   [rows, heads] key arena      keys and values gathered from several places, one block [heads, rows] for each
+//   (segment, KV heads) that is not wholly local; lives
 //                  through all rounds, and so do its gradients in the backward
 //
-// A round r, forward:  dispatch  pack and send, peer by peer: queries of send_queries, keys of send_keys, values of send_keys
+// A round r, forward:  dispatch  pack and send, peer by peer: queries of send_queries, keys of send_keys, values of
+// send_keys
 //                      compute   every entry; its output goes where its queries lie, in the local or the guest outputs
-//                      return    guest outputs, then their log-sum-exp, peer by peer in the order received; the owner puts them in place
+//                      return    guest outputs, then their log-sum-exp, peer by peer in the order received; the owner
+//                      puts them in place
 // backward:            dispatch  queries, keys, values, outputs, output gradients, log-sum-exp
-//                      compute   every entry: dq where its queries lie; dk and dv added to the local or the arena gradients
-//                      return    guest dq; then dk, dv of all blocks received with return_round == r; the owner adds them in member order
-// Within one peer, blocks go in list order. The exchange of a round is called by all members of the pool or by none (the *_move flags).
+//                      compute   every entry: dq where its queries lie; dk and dv added to the local or the arena
+//                      gradients return    guest dq; then dk, dv of all blocks received with return_round == r; the
+//                      owner adds them in member order
+// Within one peer, blocks go in list order. The exchange of a round is called by all members of the pool or by none
+// (the *_move flags).
 
 enum class Store : int64_t { local = 0, foreign = 1 };  ///< foreign: guest queries, key arena
 enum class GradientSum : int64_t { fast = 0, invariant = 1 };
@@ -58,7 +63,8 @@ struct ReceiveKeys {
   bool operator==(const ReceiveKeys&) const = default;
 };
 
-/// Own keys that an arena block needs beside received ones: local [first_row .. + rows, head_begin .. + heads] -> arena.
+/// Own keys that an arena block needs beside received ones: local [first_row .. + rows, head_begin .. + heads] ->
+/// arena.
 struct OwnKeys {
   int64_t first_row = 0;
   int64_t rows = 0;
@@ -70,14 +76,14 @@ struct OwnKeys {
 };
 
 /// One call of the attention kernel: row i of head h against key j of the KV head that serves it.
-/// The mask counts from the segment: row i stands `diagonal` keys after key 0 of this entry, so causal shows keys j <= i + diagonal,
-/// a sliding window keys i + diagonal - window < j <= i + diagonal, full every key.
+/// The mask counts from the segment: row i stands `diagonal` keys after key 0 of this entry, so causal shows keys j <=
+/// i + diagonal, a sliding window keys i + diagonal - window < j <= i + diagonal, full every key.
 struct KernelEntry {
   Store q_store = Store::local;
   int64_t q_cell = 0;        ///< of row 0, head 0; heads are adjacent
   int64_t q_row_stride = 0;  ///< cells
   int64_t rows = 0;
-  int64_t heads = 0;         ///< query heads; heads / kv_heads of them share one KV head, in order
+  int64_t heads = 0;  ///< query heads; heads / kv_heads of them share one KV head, in order
   Store k_store = Store::local;
   int64_t k_cell = 0;
   int64_t k_row_stride = 0;
@@ -119,12 +125,12 @@ struct RankProgram {
   bool operator==(const RankProgram&) const = default;
 };
 
-/// The program as flat words, the only form that crosses into the operator: magic, version, header, then each list with its length in front, in the
-/// order of the structs above. bools are 0 or 1.
+/// The program as flat words, the only form that crosses into the operator: magic, version, header, then each list with
+/// its length in front, in the order of the structs above. bools are 0 or 1.
 std::vector<int64_t> encode(const RankProgram& program);
 
-/// Reads what encode() wrote. Throws FormatError for a wrong magic, another version, a count that passes the end, or words left over.
-/// Checks the form only; verify/program.h checks that all places are in range.
+/// Reads what encode() wrote. Throws FormatError for a wrong magic, another version, a count that passes the end, or
+/// words left over. Checks the form only; verify/program.h checks that all places are in range.
 RankProgram decode_rank_program(std::span<const int64_t> words);
 
 }  // namespace equipoise

@@ -6,8 +6,8 @@
 
 namespace equipoise {
 
-/// A contiguous piece [begin, begin + length) of one document inside one packed sequence. Attention never crosses segments; positions count from
-/// the segment's first token. Invariant: length_tokens > 0.
+/// A contiguous piece [begin, begin + length) of one document inside one packed sequence. Attention never crosses
+/// segments; positions count from the segment's first token. Invariant: length_tokens > 0.
 struct Segment {
   DocId document;
   int64_t begin_tokens = 0;  ///< from the start of the document

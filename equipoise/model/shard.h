@@ -18,8 +18,8 @@ struct ShardPiece {
   auto operator<=>(const ShardPiece&) const = default;
 };
 
-/// Who owns which tokens of one sequence. Invariant: the pieces partition the sequence and are sorted by (segment, begin);
-/// ranks own equal tokens within max(1, align); neighbouring pieces of one segment and rank are merged.
+/// Who owns which tokens of one sequence. Invariant: the pieces partition the sequence and are sorted by (segment,
+/// begin); ranks own equal tokens within max(1, align); neighbouring pieces of one segment and rank are merged.
 struct Sharding {
   ShardingRule rule = ShardingRule::contiguous;
   std::vector<ShardPiece> pieces;
@@ -35,7 +35,7 @@ struct LocalPiece {
   int64_t segment = 0;
   int64_t begin_tokens = 0;  ///< from the start of the segment: also the position of its first row
   int64_t length_tokens = 0;
-  int64_t first_row = 0;     ///< in the member's tensors
+  int64_t first_row = 0;  ///< in the member's tensors
   bool operator==(const LocalPiece&) const = default;
 };
 

@@ -13,7 +13,8 @@ struct Slot {
   auto operator<=>(const Slot&) const = default;
 };
 
-/// The sequences that the replicas of one pool process at the same micro-step. Pool p holds the replicas p * P .. (p + 1) * P - 1.
+/// The sequences that the replicas of one pool process at the same micro-step. Pool p holds the replicas p * P .. (p +
+/// 1) * P - 1.
 struct Bucket {
   int64_t micro_step = 0;
   int64_t pool = 0;

@@ -4,8 +4,8 @@
 
 namespace equipoise {
 
-/// A block of attention given to a member that does not own its query rows: rows x query heads of one segment, against all keys that the mask shows
-/// these rows. What no tile names is computed by the owner of its rows, in round 0.
+/// A block of attention given to a member that does not own its query rows: rows x query heads of one segment, against
+/// all keys that the mask shows these rows. What no tile names is computed by the owner of its rows, in round 0.
 /// Invariants: tiles of one mask never overlap; heads lie within one KV head's group or are whole groups; round >= 1.
 struct Tile {
   int64_t replica_in_pool = 0;  ///< whose sequence

@@ -8,8 +8,8 @@
 
 namespace equipoise {
 
-/// One rectangle of attention with one owner and one executor: rows that lie together in the owner's tensors x heads within one KV head's group or
-/// whole groups, against all keys the mask shows these rows.
+/// One rectangle of attention with one owner and one executor: rows that lie together in the owner's tensors x heads
+/// within one KV head's group or whole groups, against all keys the mask shows these rows.
 struct WorkItem {
   MemberId member;  ///< computes it
   int64_t round = 0;
@@ -24,8 +24,9 @@ struct WorkItem {
   auto operator<=>(const WorkItem&) const = default;
 };
 
-/// All attention of one mask of a bucket as rectangles: every tile cut at its owners' pieces, and what no tile names as home work in round 0.
-/// Sorted by (member, round, replica, segment, q_begin, head_begin). Requires valid shardings and tiles.
+/// All attention of one mask of a bucket as rectangles: every tile cut at its owners' pieces, and what no tile names as
+/// home work in round 0. Sorted by (member, round, replica, segment, q_begin, head_begin). Requires valid shardings and
+/// tiles.
 std::vector<WorkItem> attention_work(std::span<const Sequence> sequences, std::span<const Sharding> shardings,
                                      std::span<const Tile> tiles, const Heads& heads, int64_t cp);
 

@@ -15,10 +15,12 @@ struct Range {
   constexpr int64_t end() const { return begin + length; }
 };
 
-/// The keys that at least one of the rows [rows.begin, rows.end()) of a segment of `length_tokens` sees: always one range.
+/// The keys that at least one of the rows [rows.begin, rows.end()) of a segment of `length_tokens` sees: always one
+/// range.
 Range visible_keys(const Mask& mask, Range rows, int64_t length_tokens);
 
-/// Allowed query-key pairs of one head for the given rows of a segment of `length_tokens`. Exact in 64 bits to 2^31 tokens. O(1).
+/// Allowed query-key pairs of one head for the given rows of a segment of `length_tokens`. Exact in 64 bits to 2^31
+/// tokens. O(1).
 int64_t attention_pairs(const Mask& mask, Range rows, int64_t length_tokens);
 
 /// Allowed pairs of one head of a whole segment, summed over the model's layers: each mask counts layers times.
