@@ -5,6 +5,7 @@ source "$(dirname "$0")/lib.sh"
 hardware=build/this-machine.json
 out=build/run
 export OMP_NUM_THREADS=1 # a rank is one thread, so that two ranks do not share a core
+export GLOO_SOCKET_IFNAME=lo # both are here, whatever this machine's name resolves to
 
 if [ ! -s $hardware ]; then
   say "measuring this machine"
