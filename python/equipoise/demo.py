@@ -96,7 +96,7 @@ def measure(trainer: Trainer, step: Any, run: Run) -> dict[str, Any]:
         "attention_s": max(cost.attention_s),
         "work_s": cost.work_s,
         "predicted_ns": predicted_ns,
-        "moved_bytes": sum(moved_bytes),
+        "moved_bytes": sum(moved_bytes),  # forward
         "lower_bound": step.balance["pools"]["lower_bound_ppm"] / 1e6,
     }
 
@@ -171,7 +171,7 @@ def result_table(strategy: str, summary: dict[str, Any]) -> str:
             row("imbalance, measured", "measured_imbalance"),
             row("imbalance, predicted", "predicted_imbalance"),
             row("lower bound of the imbalance", "lower_bound"),
-            row("moved, MB", "moved_bytes", 1e-6, ".1f"),
+            row("moved in the forward, MB", "moved_bytes", 1e-6, ".1f"),
             f"step {1 / summary['step_ratio']:.2f}x faster ({summary['step_ratio']:.2f}x the time)",
             f"attention {1 / summary['attention_ratio']:.2f}x faster ({summary['attention_ratio']:.2f}x the time), "
             f"where perfectly level work would be {summary['most_gain']:.2f}x faster",

@@ -122,7 +122,11 @@ def table(record: dict[str, Any], summary: dict[str, Any]) -> str:
         ("imbalance, measured", "measured_imbalance", lambda v: f"{v:.3f}"),
         ("imbalance, predicted", "predicted_imbalance", lambda v: f"{v:.3f}"),
         ("lower bound of the imbalance", "lower_bound", lambda v: f"{v:.3f}"),
-        ("moved per step, all ranks and layers", "moved_bytes", lambda v: f"{v / 1e6:,.1f} MB"),
+        (
+            "moved in the forward, all ranks and layers (backward: about twice that)",
+            "moved_bytes",
+            lambda v: f"{v / 1e6:,.1f} MB",
+        ),
     ]
     cells = "".join(
         f"<tr><td>{label}</td><td>{show(summary['plain'][key])}</td><td>{show(summary['balanced'][key])}</td></tr>"
