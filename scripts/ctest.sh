@@ -8,7 +8,7 @@ export UBSAN_OPTIONS=print_stacktrace=1
 
 say "building the tests of the core, preset $preset"
 quietly "configure-$preset" cmake --preset "$preset"
-cmake --build --preset "$preset" -j "$jobs" -- --quiet
+cmake --build --preset "$preset" --target core_tests -j "$jobs" -- --quiet
 say "running the tests of the core, preset $preset"
 quietly "ctest-$preset" ctest --preset "$preset" -j "$jobs" --no-tests=error
 grep -A9 'tests passed' "$logs/ctest-$preset.log"
