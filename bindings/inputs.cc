@@ -48,7 +48,11 @@ void bind_limits(nb::module_& module) {
       .def_prop_rw(
           "overlong", [](const Arrival& arrival) { return std::string(name(arrival.overlong)); },
           [](Arrival& arrival, const std::string& text) { arrival.overlong = parse_overlong(text); });
-  nb::class_<Delay>(module, "Delay").def(nb::init<>()).def_rw("max_delay_steps", &Delay::max_delay_steps);
+  nb::class_<Delay>(module, "Delay")
+      .def(nb::init<>())
+      .def_rw("max_delay_steps", &Delay::max_delay_steps)
+      .def_rw("repack_window_steps", &Delay::repack_window_steps)
+      .def_rw("queue_tokens", &Delay::queue_tokens);
 }
 
 void bind_masks(nb::module_& module) {

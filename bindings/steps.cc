@@ -21,8 +21,8 @@ std::vector<HeldRow> held_rows(const PackerState& state) {
   return rows;
 }
 
-PackerState make_state(int64_t step, int64_t position, const std::vector<HeldRow>& rows) {
-  PackerState state{.step = step, .position = position, .held = {}};
+PackerState make_state(int64_t step, int64_t position, int64_t arrived_tokens, const std::vector<HeldRow>& rows) {
+  PackerState state{.step = step, .position = position, .arrived_tokens = arrived_tokens, .held = {}};
   for (const auto& [document, begin, length, since, queue] : rows)
     state.held.push_back({DocId{document}, begin, length, since, queue});
   return state;
@@ -67,6 +67,7 @@ void init_steps(nb::module_& module) {
   nb::class_<PackerState>(module, "PackerState")
       .def_ro("step", &PackerState::step)
       .def_ro("position", &PackerState::position)
+      .def_ro("arrived_tokens", &PackerState::arrived_tokens)
       .def_prop_ro("held", &held_rows);
   nb::class_<StepPlan>(module, "StepPlan")
       .def_ro("step", &StepPlan::step)
@@ -83,6 +84,8 @@ void init_steps(nb::module_& module) {
   module.def("check_lengths", [](const Corpus& corpus, const PlanInputs& inputs) {
     check_lengths(corpus, inputs.limits.window_tokens, inputs.arrival.overlong);
   });
+  module.def("default_max_delay",
+             [](const std::string& strategy) { return default_max_delay(parse_strategy(strategy)); });
   module.def("check_strategy", [](const PlanInputs& inputs) { stages_of(inputs); });
   module.def("admitted_tokens", [](const Corpus& corpus, const PlanInputs& inputs, int64_t document) {
     return admitted_tokens(corpus.documents.at(document), inputs.limits.window_tokens, inputs.arrival.overlong);

@@ -6,6 +6,7 @@
 #include "equipoise/base/errors.h"
 #include "equipoise/cost/hardware.h"
 #include "equipoise/packing/arrival.h"
+#include "equipoise/planner/presets.h"
 #include "io/hardware_file.h"
 #include "io/lengths.h"
 #include "io/model_file.h"
@@ -31,7 +32,7 @@ Limits make_limits(const PlanningFlags& flags) {
 
 Delay make_delay(const PlanningFlags& flags, Strategy strategy) {
   Delay delay;
-  delay.max_delay_steps = strategy == Strategy::wlb ? no_bound : 0;
+  delay.max_delay_steps = default_max_delay(strategy);
   if (flags.max_delay) delay.max_delay_steps = at_least(*flags.max_delay, 0, "--max-delay");
   delay.repack_window_steps = flags.repack_window;
   delay.queue_tokens = parse_integers(flags.queues, "--queues");

@@ -91,6 +91,7 @@ StepPlan read_step(Fields& fields, const PlanInputs& inputs) {
   step.untrained = read_untrained(fields.object("untrained"));
   step.state_after.step = step.step + 1;
   step.state_after.position = step.arrived.second;
+  step.state_after.arrived_tokens = fields.integer("arrived_tokens");
   step.state_after.held = read_rows<5>(fields.list("held"), fields, "held", [&](const auto& row) {
     return Held{id_in(row[0], fields, "held"), tokens_in(row[1], fields, "held"), tokens_in(row[2], fields, "held"),
                 row[3], row[4]};
@@ -111,10 +112,9 @@ bool is_permutation_of_slots(const PlanInputs& inputs, const std::vector<Slot>& 
 }
 
 ShardingRule read_rule(const Json& text, const Fields& fields) {
-  for (const ShardingRule rule :
-       {ShardingRule::sequence_zigzag, ShardingRule::document_zigzag, ShardingRule::contiguous})
+  for (const ShardingRule rule : sharding_rules)
     if (text == name(rule)) return rule;
-  fields.fail("sharding", "a list with " + text.dump(), "use sequence_zigzag, document_zigzag or contiguous");
+  fields.fail("sharding", "a list with " + text.dump(), "use sequence_zigzag, document_zigzag, contiguous or hybrid");
 }
 
 /// By sequence; without pieces in a brief line.

@@ -116,6 +116,8 @@ void append_tiles(std::string& out, const PlanLine& line) {
 }
 
 void append_state(std::string& out, const StepPlan& step) {
+  append_key(out, "arrived_tokens");
+  append_integer(out, step.state_after.arrived_tokens);
   append_key(out, "held");
   append_list(out, step.state_after.held, [&](const Held& held) {
     append_row(out, {held.document.value, held.begin_tokens, held.length_tokens, held.since_step, held.queue});

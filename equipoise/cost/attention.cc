@@ -61,4 +61,15 @@ int64_t sequence_work_ns(const PlanInputs& inputs, const Sequence& sequence) {
   return work;
 }
 
+int64_t tokens_time_ns(const PlanInputs& inputs, int64_t tokens) {
+  const LinearCost& linear = inputs.cost.linear;
+  const int64_t token_ps = evaluate(linear.token_ps, inputs.limits.window_tokens);
+  return mul_div(mul_div(tokens * inputs.cost.layers, token_ps, 1000), ppm_one + linear.backward_ppm, ppm_one);
+}
+
+int64_t document_time_ns(const PlanInputs& inputs, int64_t length_tokens) {
+  const Sequence alone{{{DocId{0}, 0, length_tokens}}};
+  return sequence_work_ns(inputs, alone) + tokens_time_ns(inputs, length_tokens);
+}
+
 }  // namespace equipoise

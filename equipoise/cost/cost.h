@@ -75,6 +75,13 @@ PassTime bucket_time(const PlanInputs& inputs, const BucketPlan& bucket);
 /// placement balance.
 int64_t sequence_work_ns(const PlanInputs& inputs, const Sequence& sequence);
 
+/// Predicted time of a whole document through the whole model on one rank, attention and linear, forward and backward:
+/// what packing trades. The linear part is priced as in a full window.
+int64_t document_time_ns(const PlanInputs& inputs, int64_t length_tokens);
+
+/// Predicted time of the linear part of `tokens` tokens through the whole model, priced the same way.
+int64_t tokens_time_ns(const PlanInputs& inputs, int64_t tokens);
+
 /// Predicted time of a step from its buckets' times, which are in order (micro_step, pool): sync per step = the slowest
 /// pool's sum; per micro-step = the sum of the slowest.
 int64_t step_time_ns(DpSync dp_sync, std::span<const PassTime> buckets, int64_t pools);

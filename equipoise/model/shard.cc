@@ -12,16 +12,16 @@ std::string_view name(ShardingRule rule) {
     case ShardingRule::sequence_zigzag: return "sequence_zigzag";
     case ShardingRule::document_zigzag: return "document_zigzag";
     case ShardingRule::contiguous: return "contiguous";
+    case ShardingRule::hybrid: return "hybrid";
   }
   return "unknown";
 }
 
 ShardingRule parse_sharding(std::string_view text) {
-  for (const ShardingRule rule :
-       {ShardingRule::sequence_zigzag, ShardingRule::document_zigzag, ShardingRule::contiguous})
+  for (const ShardingRule rule : sharding_rules)
     if (text == name(rule)) return rule;
   throw InputError("sharding '" + std::string(text) + "' is not known", "field sharding",
-                   "use sequence_zigzag, document_zigzag or contiguous");
+                   "use sequence_zigzag, document_zigzag, contiguous or hybrid");
 }
 
 LocalRows local_rows(const Sharding& sharding, int64_t cp_rank, int64_t align_tokens) {

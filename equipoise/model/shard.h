@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <string_view>
 #include <vector>
 
@@ -7,7 +8,10 @@
 
 namespace equipoise {
 
-enum class ShardingRule : int64_t { sequence_zigzag = 0, document_zigzag, contiguous };
+enum class ShardingRule : int64_t { sequence_zigzag = 0, document_zigzag, contiguous, hybrid };
+
+inline constexpr std::array sharding_rules = {ShardingRule::sequence_zigzag, ShardingRule::document_zigzag,
+                                              ShardingRule::contiguous, ShardingRule::hybrid};
 
 /// A range of tokens of one segment and the context-parallel rank that owns it (computes its linear layers).
 struct ShardPiece {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 
 #include "equipoise/base/errors.h"
 #include "equipoise/base/integers.h"
@@ -61,6 +62,18 @@ std::vector<DocId> arrival_order(int64_t documents, const Arrival& arrival) {
   throw InputError("length " + std::to_string(document.length_tokens) + " is above the window of " +
                        std::to_string(window_tokens) + " tokens",
                    where(document), "use a larger window, or the over-long policy split, truncate or drop");
+}
+
+int64_t room_of_steps(const PlanInputs& inputs, const PackerState& state, int64_t steps) {
+  const Limits& limits = inputs.limits;
+  const int64_t step_tokens = inputs.sequences() * limits.window_tokens;
+  int64_t room = mul_div(state.step + steps, step_tokens, 1) - state.arrived_tokens;
+  if (limits.max_tokens < mul_div(limits.window_tokens, 11, 10)) {
+    int64_t backlog_room = steps * step_tokens + step_tokens / 2;
+    for (const Held& piece : state.held) backlog_room -= piece.length_tokens;
+    room = std::min(room, backlog_room);
+  }
+  return std::max<int64_t>(0, room);
 }
 
 }  // namespace
@@ -130,6 +143,36 @@ Arrivals take_arrivals(const PlanInputs& inputs, const Corpus& corpus, const Pac
       arrivals.pieces.push_back({segment.document, segment.begin_tokens, segment.length_tokens, state.step, -1});
   }
   return arrivals;
+}
+
+int64_t room_for_arrivals(const PlanInputs& inputs, const PackerState& state) {
+  return room_of_steps(inputs, state, 1);
+}
+
+int64_t room_for_window(const PlanInputs& inputs, const PackerState& state) {
+  return room_of_steps(inputs, state, inputs.delay.repack_window_steps);
+}
+
+bool arrived_before(const Held& a, const Held& b) {
+  return std::tuple(a.since_step, a.document, a.begin_tokens) < std::tuple(b.since_step, b.document, b.begin_tokens);
+}
+
+Sequence sequence_of(std::vector<Held> pieces) {
+  std::sort(pieces.begin(), pieces.end(), arrived_before);
+  Sequence sequence;
+  for (const Held& piece : pieces)
+    sequence.segments.push_back({piece.document, piece.begin_tokens, piece.length_tokens});
+  return sequence;
+}
+
+PackerState state_after(const PackerState& before, const Arrivals& arrivals) {
+  PackerState after{.step = before.step + 1,
+                    .position = arrivals.positions.second,
+                    .arrived_tokens = before.arrived_tokens,
+                    .held = {}};
+  for (std::size_t i = before.held.size(); i < arrivals.pieces.size(); ++i)
+    after.arrived_tokens += arrivals.pieces[i].length_tokens;
+  return after;
 }
 
 bool is_finished(const Corpus& corpus, const PackerState& state) {

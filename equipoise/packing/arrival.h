@@ -44,6 +44,23 @@ struct Arrivals {
 /// nothing is held. Cost: O(held + arrivals). Errors as admit_document.
 Arrivals take_arrivals(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state, int64_t room_tokens);
 
+/// Tokens that may still arrive in a step where documents stay whole: all arrivals so far sum to at most
+/// (step + 1) * M * S; and where S_max < 1.1 S, too small to work off a backlog, held plus arrived to at most 1.5 * M *
+/// S.
+int64_t room_for_arrivals(const PlanInputs& inputs, const PackerState& state);
+
+/// The same for the repack_window_steps steps that begin now, packed together.
+int64_t room_for_window(const PlanInputs& inputs, const PackerState& state);
+
+/// Older arrivals first, then by document and place in it.
+bool arrived_before(const Held& a, const Held& b);
+
+/// The sequence of these pieces, older arrivals first.
+Sequence sequence_of(std::vector<Held> pieces);
+
+/// The state of the next step, before what is held is added.
+PackerState state_after(const PackerState& before, const Arrivals& arrivals);
+
 /// Whether nothing is left to pack: no document to arrive and none held.
 bool is_finished(const Corpus& corpus, const PackerState& state);
 

@@ -46,7 +46,7 @@ PackedStep pack_plain(const PlanInputs& inputs, const Corpus& corpus, const Pack
   PackedStep step{.arrived = arrivals.positions,
                   .sequences = {},
                   .untrained = std::move(arrivals.untrained),
-                  .after = {},
+                  .after = state_after(state, arrivals),
                   .violations = {}};
   std::deque<Held> pieces(arrivals.pieces.begin(), arrivals.pieces.end());
   int64_t left = total_tokens(pieces);
@@ -55,7 +55,7 @@ PackedStep pack_plain(const PlanInputs& inputs, const Corpus& corpus, const Pack
     step.sequences.push_back(fill_sequence(inputs.limits, target, later, pieces));
     left -= step.sequences.back().tokens();
   }
-  step.after = {.step = state.step + 1, .position = step.arrived.second, .held = {pieces.begin(), pieces.end()}};
+  step.after.held = {pieces.begin(), pieces.end()};
   return step;
 }
 

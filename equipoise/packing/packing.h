@@ -33,18 +33,32 @@ struct PackedStep {
 /// sequences are ours.
 PackedStep pack_plain(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state);
 
-/// Packs whole documents into M windows of S tokens, so that the heaviest sequence is light: longest first onto the
-/// sequence with the least attention work that has room (pairs, each mask counted with its layers; ties to the lower
-/// sequence). What finds no room is held and placed first in the next step; a piece that waited for max_delay_steps and
-/// finds none holds back all that arrived after it.
+/// Packs the whole documents of W = repack_window_steps global batches into W * M windows of S tokens, longest first
+/// onto the sequence with the least attention work that has room (pairs, each mask counted with its layers; ties to the
+/// lower sequence), then trains the sequences by falling work, M a step. What finds no room is held and goes first in
+/// the next window.
 ///
-/// Arrivals of step t: the longest run such that all arrivals so far sum to at most (t + 1) * M * S and, held plus
-/// arrived, to at most 1.5 * M * S.
+/// Guarantee: no document is cut except by the over-long policy; the oldest held piece is placed in the next window.
+/// Cost of a window: O(n log n + n W M). Errors as take_arrivals. Source: Fixed-4D of WLB-LLM; steps of like work ours.
+PackedStep pack_fixed(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state);
+
+/// Packs whole documents into M sequences of at most S_max tokens so that predicted time is level: the greedy of
+/// WLB-LLM. A document of at least queue_tokens[i] waits in queue i until that queue holds M, or until no more
+/// documents arrive; leftovers of the last step go first, in the order they were left, then released and new documents,
+/// longest first; each to the lightest sequence if it fits there, else to the one with the fewest tokens, else it is
+/// left.
 ///
-/// Guarantee: no document is cut except by the over-long policy; the oldest held piece is placed in the next step;
-/// segments, and sequences by their first segment, are in arrival order.
-/// Cost: O(position + n log n + n M). Errors: as take_arrivals. Source: Fixed-4D of WLB-LLM with a window of one global
-/// batch.
-PackedStep pack_whole(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state);
+/// With max_delay_steps >= 0 a queued document leaves its queue at that age, whatever it meets; it can still be left.
+/// Cost: O(n log n + n M). Errors as take_arrivals. Source: WLB-LLM, variable-length packing and outlier delay.
+PackedStep pack_wlb(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state);
+
+/// Packs whole documents into M sequences of at most S_max tokens so that predicted time is level, looking ahead at the
+/// arrivals of the next steps: long documents wait for steps in which others match them.
+///
+/// Guarantee: no document is trained more than max_delay_steps (>= 0) after it arrived. Documents arrive by tokens as
+/// room_for_arrivals says, and fewer where more could not surely be trained in time.
+/// Violation "delay within bound": one document whose pieces alone do not fit into max_delay_steps + 1 steps.
+/// Cost: O(beam * levels * long documents * M) a step. Errors as take_arrivals. Source: ours.
+PackedStep pack_look_ahead(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state);
 
 }  // namespace equipoise

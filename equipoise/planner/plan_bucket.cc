@@ -50,6 +50,12 @@ int64_t most_held_bytes(const PlanInputs& inputs, const LayerPlan& layer) {
   return *std::max_element(held.begin(), held.end());
 }
 
+int64_t most_held_bytes(const PlanInputs& inputs, const BucketPlan& plan) {
+  int64_t most = 0;
+  for (const LayerPlan& layer : plan.layers) most = std::max(most, most_held_bytes(inputs, layer));
+  return most;
+}
+
 /// The last layer of the plan is the better of the one it has and `other`: one that meets the cap before one that does
 /// not, then the faster, then the one it has.
 void keep_better(const PlanInputs& inputs, BucketPlan& plan, LayerPlan other) {
@@ -72,26 +78,66 @@ void append_layer(const PlanInputs& inputs, const Stages& stages, const Mask& ma
     plan.layers.push_back(make_layer(inputs, plan, mask, {}));
     keep_better(inputs, plan, std::move(placed));
   }
-  const int64_t held = most_held_bytes(inputs, plan.layers.back());
+}
+
+Sharding shard_one(const PlanInputs& inputs, ShardingChoice choice, const Sequence& sequence) {
+  switch (choice) {
+    case ShardingChoice::document_zigzag:
+      return shard_sequence(ShardingRule::document_zigzag, sequence, inputs.mesh.cp);
+    case ShardingChoice::contiguous: return shard_sequence(ShardingRule::contiguous, sequence, inputs.mesh.cp);
+    case ShardingChoice::adaptive: return shard_adaptive(inputs, sequence);
+    case ShardingChoice::better_zigzag:
+    case ShardingChoice::sequence_zigzag: break;
+  }
+  return shard_sequence(ShardingRule::sequence_zigzag, sequence, inputs.mesh.cp);
+}
+
+std::vector<Sharding> shard_all(const PlanInputs& inputs, ShardingChoice choice, const BucketPlan& plan) {
+  std::vector<Sharding> shardings;
+  for (const Sequence& sequence : plan.sequences) shardings.push_back(shard_one(inputs, choice, sequence));
+  if (choice != ShardingChoice::better_zigzag) return shardings;
+  const auto slowest = [&](const std::vector<Sharding>& candidates) {
+    int64_t most = 0;
+    for (std::size_t r = 0; r < candidates.size(); ++r)
+      most = std::max(most, slowest_rank_ns(inputs, plan.sequences[r], candidates[r]));
+    return most;
+  };
+  std::vector<Sharding> other = shard_all(inputs, ShardingChoice::document_zigzag, plan);
+  return slowest(other) < slowest(shardings) ? other : shardings;
+}
+
+BucketPlan plan_stages(const PlanInputs& inputs, const Stages& stages, const StepPlan& step, const Bucket& bucket) {
+  BucketPlan plan;
+  plan.bucket = bucket;
+  for (const SeqId sequence : bucket.sequences) plan.sequences.push_back(step.sequences[sequence.value]);
+  plan.shardings = shard_all(inputs, stages.sharding, plan);
+  for (const Mask& mask : inputs.masks) append_layer(inputs, stages, mask, plan);
+  return plan;
+}
+
+}  // namespace
+
+BucketPlan plan_bucket(const PlanInputs& inputs, const StepPlan& step, const Bucket& bucket) {
+  const Stages stages = stages_of(inputs);
+  BucketPlan plan = plan_stages(inputs, stages, step, bucket);
+  const auto rank = [&](const BucketPlan& candidate) {
+    const bool fits = most_held_bytes(inputs, candidate) <= inputs.limits.exchange_bytes;
+    return std::pair(!fits, bucket_time(inputs, candidate).total());
+  };
+  if (stages.never_slower && inputs.mesh.cp > 1) {
+    Stages home = stages;
+    home.sharding = ShardingChoice::adaptive;
+    home.tiling = TilingRule::owner;
+    BucketPlan stays = plan_stages(inputs, home, step, bucket);
+    if (rank(stays) < rank(plan)) plan = std::move(stays);
+  }
+  const int64_t held = most_held_bytes(inputs, plan);
   if (held > inputs.limits.exchange_bytes)
     throw InputError("exchange_bytes " + std::to_string(inputs.limits.exchange_bytes) + " is too small",
                      "micro-step " + std::to_string(plan.bucket.micro_step) + ", pool " +
                          std::to_string(plan.bucket.pool) + ", where a member must hold " + std::to_string(held) +
                          " bytes of received rows",
                      "raise the limit, or use a strategy that moves fewer keys");
-}
-
-}  // namespace
-
-BucketPlan plan_bucket(const PlanInputs& inputs, const StepPlan& step, const Bucket& bucket) {
-  const Stages stages = preset(inputs.strategy);
-  BucketPlan plan;
-  plan.bucket = bucket;
-  for (const SeqId sequence : bucket.sequences) {
-    plan.sequences.push_back(step.sequences[sequence.value]);
-    plan.shardings.push_back(shard_sequence(stages.sharding, plan.sequences.back(), inputs.mesh.cp));
-  }
-  for (const Mask& mask : inputs.masks) append_layer(inputs, stages, mask, plan);
   return plan;
 }
 

@@ -39,7 +39,9 @@ void check_state(const Corpus& corpus, const PackerState& state) {
 PackedStep pack(PackingRule rule, const PlanInputs& inputs, const Corpus& corpus, const PackerState& state) {
   switch (rule) {
     case PackingRule::plain: return pack_plain(inputs, corpus, state);
-    case PackingRule::whole: return pack_whole(inputs, corpus, state);
+    case PackingRule::fixed: return pack_fixed(inputs, corpus, state);
+    case PackingRule::wlb: return pack_wlb(inputs, corpus, state);
+    case PackingRule::look_ahead: return pack_look_ahead(inputs, corpus, state);
   }
   return {};
 }

@@ -9,40 +9,56 @@
 
 namespace equipoise {
 
+namespace {
+
+std::string called(Strategy strategy) { return "strategy '" + std::string(name(strategy)) + "'"; }
+
+/// Options that only some strategies have are refused elsewhere, so that none is ignored in silence.
+void check_options(const PlanInputs& inputs) {
+  const Delay& delay = inputs.delay;
+  const Strategy strategy = inputs.strategy;
+  const bool can_wait = strategy == Strategy::wlb || strategy == Strategy::equipoise;
+  if (!can_wait && delay.max_delay_steps != 0)
+    throw InputError(called(strategy) + " holds no document for later steps", "field max_delay",
+                     "leave max_delay out, or use wlb or equipoise");
+  if (strategy == Strategy::equipoise && delay.max_delay_steps == no_bound)
+    throw InputError(called(strategy) + " bounds the delay", "field max_delay", "give the steps a document may wait");
+  if (strategy != Strategy::fixed && delay.repack_window_steps != 1)
+    throw InputError(called(strategy) + " does not repack global batches", "field repack_window",
+                     "leave repack_window out, or use fixed");
+  if (strategy != Strategy::wlb && !delay.queue_tokens.empty())
+    throw InputError(called(strategy) + " has no outlier queues", "field queues", "leave queues out, or use wlb");
+}
+
 Stages preset(Strategy strategy) {
   switch (strategy) {
     case Strategy::plain: return {};
-    case Strategy::allgather: return {.sharding = ShardingRule::document_zigzag};
-    case Strategy::ulysses: return {.sharding = ShardingRule::contiguous, .tiling = TilingRule::ulysses};
-    case Strategy::fixed: return {.packing = PackingRule::whole};
+    case Strategy::allgather: return {.sharding = ShardingChoice::document_zigzag};
+    case Strategy::ulysses: return {.sharding = ShardingChoice::contiguous, .tiling = TilingRule::ulysses};
+    case Strategy::fixed: return {.packing = PackingRule::fixed, .sharding = ShardingChoice::better_zigzag};
+    case Strategy::wlb: return {.packing = PackingRule::wlb, .sharding = ShardingChoice::adaptive};
     case Strategy::libra:
       return {.placement = PlacementRule::longest_first,
-              .sharding = ShardingRule::contiguous,
+              .sharding = ShardingChoice::contiguous,
               .tiling = TilingRule::pooled};
     case Strategy::equipoise:
       return {.placement = PlacementRule::longest_first,
-              .sharding = ShardingRule::contiguous,
+              .sharding = ShardingChoice::contiguous,
               .tiling = TilingRule::pooled,
               .never_slower = true};
-    case Strategy::wlb: break;
   }
-  throw InputError("strategy '" + std::string(name(strategy)) + "' is not built yet", "field strategy",
-                   "use plain, allgather, ulysses, fixed, libra or equipoise");
+  return {};
 }
 
+}  // namespace
+
+int64_t default_max_delay(Strategy strategy) { return strategy == Strategy::wlb ? no_bound : 0; }
+
 Stages stages_of(const PlanInputs& inputs) {
-  const Stages stages = preset(inputs.strategy);
-  const Delay& delay = inputs.delay;
-  if (inputs.strategy == Strategy::equipoise && delay.max_delay_steps != 0)
-    throw InputError("strategy 'equipoise' cannot hold documents for later steps yet", "field max_delay",
-                     "use a max_delay of 0");
-  if (inputs.strategy == Strategy::fixed && delay.repack_window_steps != 1)
-    throw InputError(
-        "strategy 'fixed' cannot repack " + std::to_string(delay.repack_window_steps) + " global batches yet",
-        "field repack_window", "use a repack_window of 1");
-  if (!delay.queue_tokens.empty())
-    throw InputError("strategy '" + std::string(name(inputs.strategy)) + "' has no outlier queues", "field queues",
-                     "leave queues out");
+  check_options(inputs);
+  Stages stages = preset(inputs.strategy);
+  const bool looks_ahead = inputs.strategy == Strategy::equipoise && inputs.delay.max_delay_steps > 0;
+  if (looks_ahead) stages.packing = PackingRule::look_ahead;
   return stages;
 }
 

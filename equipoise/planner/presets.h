@@ -1,29 +1,31 @@
 #pragma once
 
 #include "equipoise/model/plan_inputs.h"
-#include "equipoise/model/shard.h"
 
 namespace equipoise {
 
-enum class PackingRule { plain, whole };
+enum class PackingRule { plain, fixed, wlb, look_ahead };
 enum class PlacementRule { as_it_comes, longest_first };
 enum class TilingRule { owner, ulysses, pooled };
+
+/// A rule for all sequences, or how to choose one: better_zigzag is the faster predicted of the two for a whole bucket,
+/// adaptive the fastest for each sequence.
+enum class ShardingChoice { sequence_zigzag, document_zigzag, contiguous, better_zigzag, adaptive };
 
 /// One choice for each stage.
 struct Stages {
   PackingRule packing = PackingRule::plain;
   PlacementRule placement = PlacementRule::as_it_comes;
-  ShardingRule sharding = ShardingRule::sequence_zigzag;
+  ShardingChoice sharding = ShardingChoice::sequence_zigzag;
   TilingRule tiling = TilingRule::owner;
-  bool never_slower = false;  ///< keep tiles at home in a bucket where moving them is predicted slower
+  bool never_slower = false;  ///< a bucket stays at home, with adaptive shards, where its tiles are predicted slower
 };
 
-/// The stages of a preset. Errors: InputError for one whose stages do not exist yet, naming those that do.
-Stages preset(Strategy strategy);
-
 /// The stages that inputs ask for: the preset of their strategy, with its options.
-/// Errors: as preset(); InputError for an option that the strategy cannot honour yet (equipoise with a delay, fixed
-/// with a longer window, queues).
+/// Errors: InputError for an option that the strategy does not have (a delay, a repack window, queues).
 Stages stages_of(const PlanInputs& inputs);
+
+/// How long the strategy holds documents unless told: no_bound for wlb, 0 for all others.
+int64_t default_max_delay(Strategy strategy);
 
 }  // namespace equipoise

@@ -12,40 +12,19 @@
 namespace equipoise {
 namespace {
 
-struct Rank {
-  int64_t cp_rank = 0;
-  int64_t room_tokens = 0;
-  int64_t work_pairs = 0;
-};
-
-std::vector<Rank> empty_ranks(int64_t tokens, int64_t cp) {
-  std::vector<Rank> ranks;
-  for (int64_t r = 0; r < cp; ++r) ranks.push_back({r, tokens / cp + (r < tokens % cp ? 1 : 0), 0});
-  return ranks;
-}
-
-std::vector<int64_t> longest_segments(const Sequence& sequence) {
-  std::vector<int64_t> order(sequence.segments.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-    return std::pair(-sequence.segments[a].length_tokens, a) < std::pair(-sequence.segments[b].length_tokens, b);
-  });
-  return order;
-}
-
 /// The rank with the least work that holds the whole segment, or null.
-Rank* rank_with_room(std::vector<Rank>& ranks, int64_t tokens) {
-  Rank* best = nullptr;
-  for (Rank& rank : ranks)
+RankRoom* rank_with_room(std::vector<RankRoom>& ranks, int64_t tokens) {
+  RankRoom* best = nullptr;
+  for (RankRoom& rank : ranks)
     if (rank.room_tokens >= tokens && (best == nullptr || rank.work_pairs < best->work_pairs)) best = &rank;
   return best;
 }
 
 /// The fewest ranks whose rooms hold `tokens`, smallest room first.
-std::vector<Rank*> fewest_ranks(std::vector<Rank>& ranks, int64_t tokens) {
-  std::vector<Rank*> chosen;
-  for (Rank& rank : ranks) chosen.push_back(&rank);
-  std::sort(chosen.begin(), chosen.end(), [](const Rank* a, const Rank* b) {
+std::vector<RankRoom*> fewest_ranks(std::vector<RankRoom>& ranks, int64_t tokens) {
+  std::vector<RankRoom*> chosen;
+  for (RankRoom& rank : ranks) chosen.push_back(&rank);
+  std::sort(chosen.begin(), chosen.end(), [](const RankRoom* a, const RankRoom* b) {
     return std::pair(-a->room_tokens, a->cp_rank) < std::pair(-b->room_tokens, b->cp_rank);
   });
   std::size_t count = 0;
@@ -56,16 +35,16 @@ std::vector<Rank*> fewest_ranks(std::vector<Rank>& ranks, int64_t tokens) {
 }
 
 struct Share {
-  Rank* rank = nullptr;
+  RankRoom* rank = nullptr;
   int64_t tokens = 0;
 };
 
 /// Even shares within the rooms. A later range of a document sees more keys, so the ranks with the most work take the
 /// first ranges.
-std::vector<Share> even_shares(const std::vector<Rank*>& ranks, int64_t tokens) {
+std::vector<Share> even_shares(const std::vector<RankRoom*>& ranks, int64_t tokens) {
   std::vector<Share> shares;
   auto left = static_cast<int64_t>(ranks.size());
-  for (Rank* rank : ranks) {
+  for (RankRoom* rank : ranks) {
     shares.push_back({rank, std::min(rank->room_tokens, tokens / left)});
     tokens -= shares.back().tokens;
     --left;
@@ -79,26 +58,45 @@ std::vector<Share> even_shares(const std::vector<Rank*>& ranks, int64_t tokens) 
 
 }  // namespace
 
-std::vector<ShardPiece> shard_contiguous(const Sequence& sequence, int64_t cp) {
-  std::vector<Rank> ranks = empty_ranks(sequence.tokens(), cp);
-  std::vector<ShardPiece> pieces;
-  const auto give = [&](Rank& rank, int64_t segment, Range rows) {
-    pieces.push_back({segment, rows.begin, rows.length, rank.cp_rank});
-    rank.room_tokens -= rows.length;
-    rank.work_pairs += attention_pairs(Mask{}, rows, sequence.segments[segment].length_tokens);
-  };
-  for (const int64_t segment : longest_segments(sequence)) {
-    const int64_t tokens = sequence.segments[segment].length_tokens;
-    if (Rank* rank = rank_with_room(ranks, tokens); rank != nullptr) {
-      give(*rank, segment, {0, tokens});
-      continue;
-    }
-    int64_t begin = 0;
-    for (const Share& share : even_shares(fewest_ranks(ranks, tokens), tokens)) {
-      give(*share.rank, segment, {begin, share.tokens});
-      begin += share.tokens;
-    }
+std::vector<RankRoom> empty_ranks(int64_t tokens, int64_t cp) {
+  std::vector<RankRoom> ranks;
+  for (int64_t r = 0; r < cp; ++r) ranks.push_back({r, tokens / cp + (r < tokens % cp ? 1 : 0), 0});
+  return ranks;
+}
+
+std::vector<int64_t> longest_segments(const Sequence& sequence) {
+  std::vector<int64_t> order(sequence.segments.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return std::pair(-sequence.segments[a].length_tokens, a) < std::pair(-sequence.segments[b].length_tokens, b);
+  });
+  return order;
+}
+
+void give_rows(const Sequence& sequence, int64_t segment, Range rows, RankRoom& rank, std::vector<ShardPiece>& pieces) {
+  pieces.push_back({segment, rows.begin, rows.length, rank.cp_rank});
+  rank.room_tokens -= rows.length;
+  rank.work_pairs += attention_pairs(Mask{}, rows, sequence.segments[segment].length_tokens);
+}
+
+void place_contiguous(const Sequence& sequence, int64_t segment, std::vector<RankRoom>& ranks,
+                      std::vector<ShardPiece>& pieces) {
+  const int64_t tokens = sequence.segments[segment].length_tokens;
+  if (RankRoom* rank = rank_with_room(ranks, tokens); rank != nullptr) {
+    give_rows(sequence, segment, {0, tokens}, *rank, pieces);
+    return;
   }
+  int64_t begin = 0;
+  for (const Share& share : even_shares(fewest_ranks(ranks, tokens), tokens)) {
+    give_rows(sequence, segment, {begin, share.tokens}, *share.rank, pieces);
+    begin += share.tokens;
+  }
+}
+
+std::vector<ShardPiece> shard_contiguous(const Sequence& sequence, int64_t cp) {
+  std::vector<RankRoom> ranks = empty_ranks(sequence.tokens(), cp);
+  std::vector<ShardPiece> pieces;
+  for (const int64_t segment : longest_segments(sequence)) place_contiguous(sequence, segment, ranks, pieces);
   return pieces;
 }
 

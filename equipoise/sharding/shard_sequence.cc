@@ -15,9 +15,12 @@ std::vector<ShardPiece> deal(ShardingRule rule, const Sequence& sequence, int64_
     case ShardingRule::sequence_zigzag: return shard_sequence_zigzag(sequence, cp);
     case ShardingRule::document_zigzag: return shard_document_zigzag(sequence, cp);
     case ShardingRule::contiguous: return shard_contiguous(sequence, cp);
+    case ShardingRule::hybrid: break;
   }
   return {};
 }
+
+}  // namespace
 
 std::vector<ShardPiece> merged(std::vector<ShardPiece> pieces) {
   std::sort(pieces.begin(), pieces.end());
@@ -33,8 +36,6 @@ std::vector<ShardPiece> merged(std::vector<ShardPiece> pieces) {
   }
   return result;
 }
-
-}  // namespace
 
 Sharding shard_sequence(ShardingRule rule, const Sequence& sequence, int64_t cp) {
   EQ_ASSERT(cp >= 1);

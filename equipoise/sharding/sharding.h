@@ -1,5 +1,6 @@
 #pragma once
 
+#include "equipoise/model/plan_inputs.h"
 #include "equipoise/model/sequence.h"
 #include "equipoise/model/shard.h"
 
@@ -18,9 +19,27 @@ namespace equipoise {
 ///                  (causal pairs) among those with room; a segment that fits on no rank is cut evenly into contiguous
 ///                  ranges over the fewest ranks that hold it
 ///
-/// Ties go to the lower segment, then the lower rank. Requires cp >= 1. Errors: none.
+/// Ties go to the lower segment, then the lower rank. Requires cp >= 1 and a rule other than hybrid,
+/// which needs predicted times (below). Errors: none.
 /// Cost: O(segments * cp), whatever their length. Source: WLB-LLM, per-sequence and per-document sharding; contiguous
 /// is ours.
 Sharding shard_sequence(ShardingRule rule, const Sequence& sequence, int64_t cp);
+
+/// Predicted attention time of the slowest rank through the whole model where every owner computes its rows, each mask
+/// counted with its layers.
+int64_t slowest_rank_ns(const PlanInputs& inputs, const Sequence& sequence, const Sharding& sharding);
+
+/// Keeps short segments whole and cuts long ones zigzag over the fewest ranks that fit, or over all, placed to level
+/// work; every rank owns the same tokens within one.
+///
+/// Tries several bounds for what is long, down from a rank's share, and returns the one of least slowest_rank_ns; ties
+/// go to the larger bound, where fewer keys travel. Guarantee: never predicted slower than the better of the two
+/// zigzags, whose pieces it returns, under its own name, where no bound beats them. Cost: O(bounds * pieces). Source:
+/// WLB-LLM leaves the mix as future work; this one is ours.
+Sharding shard_hybrid(const PlanInputs& inputs, const Sequence& sequence);
+
+/// The fastest predicted of sequence_zigzag, document_zigzag and hybrid, under the name of that rule; ties in this
+/// order. Source: WLB-LLM, adaptive sharding.
+Sharding shard_adaptive(const PlanInputs& inputs, const Sequence& sequence);
 
 }  // namespace equipoise

@@ -2,6 +2,7 @@
 // document gets an account of token ranges, and the account must balance; the rest are counts, caps and the promises of
 // order and delay.
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <tuple>
@@ -40,6 +41,17 @@ struct Books {
 bool packs_in_order(const PlanInputs& inputs) {
   if (inputs.strategy == Strategy::fixed || inputs.strategy == Strategy::wlb) return false;
   return inputs.strategy != Strategy::equipoise || inputs.delay.max_delay_steps == 0;
+}
+
+bool looks_ahead(const PlanInputs& inputs) {
+  return inputs.strategy == Strategy::equipoise && inputs.delay.max_delay_steps > 0;
+}
+
+/// Queues of `wlb`, or sequences that `fixed` plans ahead.
+int64_t places_to_wait(const PlanInputs& inputs) {
+  const Delay& delay = inputs.delay;
+  if (inputs.strategy == Strategy::fixed) return (delay.repack_window_steps - 1) * inputs.sequences();
+  return static_cast<int64_t>(delay.queue_tokens.size());
 }
 
 /// Packings that fill windows of S tokens; the others may use all that memory allows.
@@ -81,6 +93,12 @@ Violations check_packing(const PlanInputs& inputs, const PackerState& before, co
 
 namespace {
 
+int64_t extent_tokens(const PlanInputs& inputs, const Document& document) {
+  const int64_t window = inputs.limits.window_tokens;
+  if (document.length_tokens <= window || inputs.arrival.overlong == Overlong::split) return document.length_tokens;
+  return inputs.arrival.overlong == Overlong::truncate ? window : 0;
+}
+
 void check_arrivals(Books& books) {
   const auto& [inputs, before, step, accounts, found] = books;
   const auto expect = [&](int64_t value, int64_t right, const char* what) {
@@ -91,14 +109,15 @@ void check_arrivals(Books& books) {
   expect(step.state_after.step, std::min(before.step, no_limit - 1) + 1, "the step of the state after");
   expect(step.arrived.first, before.position, "the first arrival");
   expect(step.state_after.position, step.arrived.second, "the position after");
+  auto tokens = static_cast<uint64_t>(before.arrived_tokens);  // absurd lengths must not overflow
+  for (const Document& document : step.documents) {
+    const auto is_held = [&](const Held& held) { return held.document == document.id; };
+    if (std::none_of(before.held.begin(), before.held.end(), is_held))
+      tokens += static_cast<uint64_t>(extent_tokens(books.inputs, document));
+  }
+  expect(step.state_after.arrived_tokens, static_cast<int64_t>(tokens), "the tokens arrived");
   if (step.arrived.second < step.arrived.first)
     books.found.push_back({"arrivals in order", where(step), "arrivals end before they begin"});
-}
-
-int64_t extent_tokens(const PlanInputs& inputs, const Document& document) {
-  const int64_t window = inputs.limits.window_tokens;
-  if (document.length_tokens <= window || inputs.arrival.overlong == Overlong::split) return document.length_tokens;
-  return inputs.arrival.overlong == Overlong::truncate ? window : 0;
 }
 
 /// Held documents come first, then arrivals. Without shuffle a position is the id, and they are known exactly.
@@ -242,7 +261,7 @@ void book_sequences(Books& books) {
 
 void book_held(Books& books) {
   const auto& [inputs, before, step, accounts, found] = books;
-  const auto queues = static_cast<int64_t>(inputs.delay.queue_tokens.size());
+  const int64_t queues = places_to_wait(inputs);
   for (const Held& piece : step.state_after.held) {
     const std::string place = text("held of ", where(step));
     if (!book(books, piece.document, piece.begin_tokens, piece.length_tokens, place)) continue;
@@ -287,10 +306,31 @@ void check_order(Books& books) {
   for (const Held& piece : books.step.state_after.held) next(piece.document, piece.begin_tokens);
 }
 
-/// Caps can force a piece to wait beyond the bound; but then nothing that arrived later may be trained before it.
+/// Looking ahead promises that nothing is ever late.
+void check_hard_bound(Books& books, int64_t bound) {
+  const auto check = [&](DocId document, int64_t age, const char* what) {
+    if (age > bound)
+      books.found.push_back(
+          {"delay within bound", where(books.step, document), text(what, " after ", age, " steps, at most ", bound)});
+  };
+  for (const Sequence& sequence : books.step.sequences)
+    for (const Segment& segment : sequence.segments)
+      if (const auto entry = books.accounts.find(segment.document); entry != books.accounts.end())
+        check(segment.document, books.step.step - entry->second.since_step, "is trained");
+  for (const Held& piece : books.step.state_after.held)
+    if (const auto entry = books.accounts.find(piece.document); entry != books.accounts.end())
+      check(piece.document, books.step.step + 1 - entry->second.since_step, "can be trained only");
+}
+
+/// Elsewhere caps can force a piece to wait beyond the bound; but then nothing that arrived later may be trained before
+/// it.
 void check_delay(Books& books) {
-  const int64_t bound = books.inputs.delay.max_delay_steps;
+  const Delay& delay = books.inputs.delay;
+  const bool fixed = books.inputs.strategy == Strategy::fixed;
+  // What finds no room in its window of steps goes first in the next.
+  const int64_t bound = fixed ? 2 * delay.repack_window_steps - 1 : delay.max_delay_steps;
   if (bound == no_bound) return;
+  if (looks_ahead(books.inputs)) return check_hard_bound(books, bound);
   int64_t youngest = -1;
   for (const Sequence& sequence : books.step.sequences)
     for (const Segment& segment : sequence.segments) {

@@ -84,7 +84,8 @@ class PlanInputs:
     window: tokens of a packed sequence; max_tokens: what the memory of one sequence allows, None: the window.
     model: a ModelShape, or a name such as "llama3-8b"; hardware: "h100" or the path of a hardware file.
     masks: their layers sum to the model's; None: causal in all layers. speeds: of each rank of dp x cp, in parts per
-    thousand. max_delay: steps that a document may be held; None: as long as the strategy wants.
+    thousand. max_delay: steps that a document may be held; None: 0, or for wlb no bound. queues: outlier thresholds of
+    wlb, in tokens. repack_window: global batches that fixed repacks together.
     """
 
     mesh: Mesh = Mesh()
@@ -101,7 +102,9 @@ class PlanInputs:
     align: int = 1
     exchange_bytes: int | None = None
     speeds: Sequence[int] | None = None
-    max_delay: int | None = 0
+    max_delay: int | None = None
+    queues: Sequence[int] = ()
+    repack_window: int = 1
 
     def __post_init__(self) -> None:
         core, model = make_core(self)
@@ -139,7 +142,7 @@ def make_core(inputs: PlanInputs) -> tuple[_core.PlanInputs, _core.ModelShape]:
     core.masks = make_masks(inputs.masks, model.layers)
     fill_limits(core.limits, inputs)
     core.arrival.overlong = text("overlong", inputs.overlong)
-    core.delay.max_delay_steps = _core.no_bound if inputs.max_delay is None else integer("max_delay", inputs.max_delay)
+    fill_delay(core.delay, inputs)
     core.speeds_ppt = [integer("speeds", speed) for speed in inputs.speeds or ()]
     _core.validate(core)
     _core.check_strategy(core)
@@ -152,6 +155,14 @@ def fill_limits(limits: _core.Limits, inputs: PlanInputs) -> None:
     limits.align_tokens = integer("align", inputs.align)
     if inputs.exchange_bytes is not None:
         limits.exchange_bytes = integer("exchange_bytes", inputs.exchange_bytes)
+
+
+def fill_delay(delay: _core.Delay, inputs: PlanInputs) -> None:
+    delay.max_delay_steps = _core.default_max_delay(inputs.strategy)
+    if inputs.max_delay is not None:
+        delay.max_delay_steps = integer("max_delay", inputs.max_delay)
+    delay.queue_tokens = [integer("queues", threshold) for threshold in inputs.queues]
+    delay.repack_window_steps = integer("repack_window", inputs.repack_window)
 
 
 def make_model(model: str | ModelShape) -> _core.ModelShape:

@@ -23,6 +23,9 @@ class Options:
     max_tokens: int | None
     micro_steps: int
     overlong: str
+    max_delay: int | None
+    queues: tuple[int, ...]
+    repack_window: int
     hardware: str
     corpus: Path | None
     model: dict[str, int]
@@ -59,7 +62,7 @@ def make_parser() -> Parser:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add = parser.add_argument
-    add("--strategy", default="equipoise", help="plain, allgather, ulysses, libra or equipoise")
+    add("--strategy", default="equipoise", help="plain, allgather, ulysses, fixed, wlb, libra or equipoise")
     add("--mesh", type=pairs(MESH), default=dict(MESH), metavar="dp=N,cp=N", help="dp=0 takes all ranks there are")
     add(
         "--pool",
@@ -71,6 +74,9 @@ def make_parser() -> Parser:
     add("--max-tokens", type=int, metavar="TOKENS", help="tokens that memory allows a sequence; the window by default")
     add("--micro-steps", type=int, default=1, metavar="N", help="sequences of a replica in one optimizer step")
     add("--overlong", default="split", help="documents longer than the window: error, split, truncate or drop")
+    add("--max-delay", type=int, metavar="STEPS", help="steps that equipoise or wlb may hold a document")
+    add("--queues", type=integers, default=(), metavar="TOKENS,...", help="outlier thresholds of wlb")
+    add("--repack-window", type=int, default=1, metavar="STEPS", help="global batches that fixed repacks together")
     add(
         "--hardware",
         default="h100",
@@ -113,6 +119,12 @@ def pairs(defaults: dict[str, int]):
         return values
 
     return parse
+
+
+def integers(text: str) -> tuple[int, ...]:
+    if not all(part.isdigit() for part in text.split(",")):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers such as 2048,4096")
+    return tuple(int(part) for part in text.split(","))
 
 
 def check_ranges(options: Options) -> None:

@@ -73,7 +73,7 @@ class StepSampler:
         self.corpus = make_corpus(self.core, lengths, loss_tokens)
         self.corpus_hash: int = self.corpus.hash()
         self.state = state
-        self.start = _core.make_state(0, 0, []) if state is None else self.load(state)
+        self.start = _core.make_state(0, 0, 0, []) if state is None else self.load(state)
 
     def __iter__(self) -> Iterator[Step]:
         state = self.start
@@ -108,6 +108,7 @@ class StepSampler:
             "version": STATE_VERSION,
             "step": state.step,
             "position": state.position,
+            "arrived_tokens": state.arrived_tokens,
             "held": [list(held) for held in state.held],
             **self.identity(),
         }
@@ -117,8 +118,11 @@ class StepSampler:
         arrival = self.core.arrival
         same = {"seed": arrival.seed, "epoch": arrival.epoch, "shuffle": arrival.shuffle}
         same |= {"lengths": self.corpus_hash, "window": self.inputs.window, "overlong": self.inputs.overlong}
-        if self.inputs.strategy == "fixed":  # how many documents have arrived depends on the tokens of each step
+        delay = self.core.delay
+        if self.inputs.strategy in ("fixed", "wlb") or delay.max_delay_steps > 0:
+            # How many documents have arrived depends on the tokens of each step, and where they wait on its sequences.
             same["sequences"] = self.inputs.mesh.dp * self.inputs.micro_steps
+            same["waiting"] = [self.inputs.strategy, delay.repack_window_steps, *delay.queue_tokens]
         return same
 
     def load(self, state: dict[str, Any]) -> _core.PackerState:
@@ -131,7 +135,10 @@ class StepSampler:
         try:
             held = [tuple(integer("state.held", number) for number in row) for row in state["held"]]
             return _core.make_state(
-                integer("state.step", state["step"]), integer("state.position", state["position"]), held
+                integer("state.step", state["step"]),
+                integer("state.position", state["position"]),
+                integer("state.arrived_tokens", state["arrived_tokens"]),
+                held,
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"the state is broken ({error}), sampler state: give one that a sampler made") from error

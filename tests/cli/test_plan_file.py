@@ -10,7 +10,7 @@ from program import refusal, run
 def test_a_line_has_the_keys_that_readers_rely_on(tmp_path: Path) -> None:
     line = read(make_plan(tmp_path))[0]
     head = ["format", "version", "step", "inputs", "inputs_hash", "arrived", "documents"]
-    packing = ["sequences", "placement", "sharding", "shards", "tiles", "held", "untrained", "summary"]
+    packing = ["sequences", "placement", "sharding", "shards", "tiles", "arrived_tokens", "held", "untrained", "summary"]
     assert list(line) == head + packing
     assert (line["format"], line["version"], line["step"]) == ("equipoise.plan", 1, 0)
     assert line["inputs"]["mesh"] == {

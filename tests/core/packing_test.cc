@@ -27,8 +27,8 @@ PackedStep plain_step(const PlanInputs& inputs, const Lengths& lengths) {
   return pack_plain(inputs, make_corpus(lengths, inputs.arrival), {});
 }
 
-PackedStep whole_step(const PlanInputs& inputs, const Lengths& lengths) {
-  return pack_whole(inputs, make_corpus(lengths, inputs.arrival), {});
+PackedStep fixed_step(const PlanInputs& inputs, const Lengths& lengths) {
+  return pack_fixed(inputs, make_corpus(lengths, inputs.arrival), {});
 }
 
 Lengths tokens_of(const PackedStep& step) {
@@ -69,13 +69,13 @@ std::vector<PackedStep> pack_all(Packer pack, const PlanInputs& inputs, const Co
 TEST(CaseP1, EightDocumentsOfSevenTokensFillEightSequencesOfEight) {
   const Lengths lengths(8, 7);
   EXPECT_EQ(tokens_of(plain_step(inputs_for(8, 8), lengths)), lengths);
-  EXPECT_EQ(tokens_of(whole_step(inputs_for(8, 8), lengths)), lengths);
+  EXPECT_EQ(tokens_of(fixed_step(inputs_for(8, 8), lengths)), lengths);
 }
 
 TEST(CaseP1, WithSevenSequencesTheEighthDocumentWaitsOrIsCutButNoSequencePassesTheCap) {
   const Lengths lengths(8, 7);
   EXPECT_EQ(tokens_of(plain_step(inputs_for(7, 8), lengths)), Lengths(7, 8));
-  const PackedStep whole = whole_step(inputs_for(7, 8), lengths);
+  const PackedStep whole = fixed_step(inputs_for(7, 8), lengths);
   EXPECT_EQ(tokens_of(whole), Lengths(7, 7));
   EXPECT_EQ(whole.after.held, (std::vector<Held>{{DocId{7}, 0, 7, 0, -1}}));
 }
@@ -92,7 +92,7 @@ TEST(CaseP3, FiveDocumentsFillFourSequencesTwoPerReplica) {
   PlanInputs inputs = inputs_for(2, 100);
   inputs.micro_steps = 2;
   for (const Lengths& lengths : {Lengths{10, 10, 10, 10, 10}, {96, 1, 1, 1, 1}, {1, 1, 1, 1, 96}})
-    for (const PackedStep& step : {plain_step(inputs, lengths), whole_step(inputs, lengths)}) {
+    for (const PackedStep& step : {plain_step(inputs, lengths), fixed_step(inputs, lengths)}) {
       const Lengths segments = segments_of(step);
       EXPECT_EQ(segments.size(), 4U);
       EXPECT_EQ(total(segments), 5);
@@ -104,7 +104,7 @@ TEST(CaseP3, ThreeDocumentsLeaveOneSequenceEmptyAndTrainingGoesOn) {
   PlanInputs inputs = inputs_for(2, 100);
   inputs.micro_steps = 2;
   for (const Lengths& lengths : {Lengths{10, 10, 10}, {1, 1, 98}})
-    for (const PackedStep& step : {plain_step(inputs, lengths), whole_step(inputs, lengths)}) {
+    for (const PackedStep& step : {plain_step(inputs, lengths), fixed_step(inputs, lengths)}) {
       Lengths segments = segments_of(step);
       std::sort(segments.begin(), segments.end());
       EXPECT_EQ(segments, (Lengths{0, 1, 1, 1}));
@@ -169,9 +169,9 @@ TEST(CaseP13, PackingBalancesTheLayerWeightedSum) {
   // layers work is nearly linear: the fours weigh more, and it joins the 8.
   PlanInputs inputs = inputs_for(2, 100);
   const Lengths lengths = {8, 4, 4, 4, 3};
-  EXPECT_EQ(tokens_of(whole_step(inputs, lengths)), (Lengths{8, 15}));
+  EXPECT_EQ(tokens_of(fixed_step(inputs, lengths)), (Lengths{8, 15}));
   inputs.masks = {{.layers = 1}, {MaskKind::sliding_window, 3, 5}};
-  EXPECT_EQ(tokens_of(whole_step(inputs, lengths)), (Lengths{11, 12}));
+  EXPECT_EQ(tokens_of(fixed_step(inputs, lengths)), (Lengths{11, 12}));
 }
 
 TEST(CaseP15, WorkOfLongDocumentsIsExact) {
@@ -187,7 +187,7 @@ TEST(CaseP15, LongDocumentsArriveAndArePackedWhole) {
   const Lengths lengths = {46341, 65536, 1 << 20, 1 << 21};
   PlanInputs inputs = inputs_for(4, 1 << 21, Overlong::error);
   inputs.masks[0].layers = 1024;
-  for (const PackedStep& step : {plain_step(inputs, lengths), whole_step(inputs, lengths)}) {
+  for (const PackedStep& step : {plain_step(inputs, lengths), fixed_step(inputs, lengths)}) {
     Lengths tokens = tokens_of(step);
     std::sort(tokens.begin(), tokens.end());
     EXPECT_EQ(tokens, lengths);
@@ -196,7 +196,7 @@ TEST(CaseP15, LongDocumentsArriveAndArePackedWhole) {
 
 TEST(CaseP16, AZeroLengthDocumentArrivesAnywhereAndAddsNothing) {
   for (const Lengths& lengths : {Lengths{0, 3, 2}, {3, 0, 2}, {3, 2, 0}, {0, 0, 0}, {0}})
-    for (const Packer pack : {Packer{pack_plain}, Packer{pack_whole}}) {
+    for (const Packer pack : {Packer{pack_plain}, Packer{pack_fixed}}) {
       const PlanInputs inputs = inputs_for(2, 8);
       const PackedStep step = pack(inputs, make_corpus(lengths, inputs.arrival), {});
       EXPECT_EQ(step.arrived, (std::pair<int64_t, int64_t>{0, static_cast<int64_t>(lengths.size())}));
@@ -213,7 +213,7 @@ TEST(CaseP17, NoDocumentIsAPlanOfNoSteps) {
 }
 
 TEST(CaseP17, OneDocumentLeavesAllOtherSequencesEmpty) {
-  for (const PackedStep& step : {plain_step(inputs_for(4, 8), {6}), whole_step(inputs_for(4, 8), {6})})
+  for (const PackedStep& step : {plain_step(inputs_for(4, 8), {6}), fixed_step(inputs_for(4, 8), {6})})
     EXPECT_EQ(segments_of(step), (Lengths{1, 0, 0, 0}));
 }
 
@@ -292,31 +292,28 @@ TEST(PackPlain, ArrivalsAreTheLongestRunThatFits) {
   EXPECT_EQ(plain_step(inputs_for(2, 10), {9, 9, 3, 0, 1}).arrived, (std::pair<int64_t, int64_t>{0, 2}));
 }
 
-TEST(PackWhole, TheLongestGoFirstOntoTheLightestSequenceWithRoom) {
+TEST(PackFixed, TheLongestGoFirstOntoTheLightestSequenceWithRoom) {
   // 8 and 7 open the sequences, 4 joins the 7, 3 the 8; 2 finds no room. Then all is in arrival order again.
-  const PackedStep step = whole_step(inputs_for(2, 12), {2, 7, 3, 8, 4});
-  EXPECT_EQ(step.sequences[0].segments, (std::vector<Segment>{{DocId{1}, 0, 7}, {DocId{4}, 0, 4}}));
-  EXPECT_EQ(step.sequences[1].segments, (std::vector<Segment>{{DocId{2}, 0, 3}, {DocId{3}, 0, 8}}));
+  const PackedStep step = fixed_step(inputs_for(2, 12), {2, 7, 3, 8, 4});
+  EXPECT_EQ(step.sequences[0].segments, (std::vector<Segment>{{DocId{2}, 0, 3}, {DocId{3}, 0, 8}}));
+  EXPECT_EQ(step.sequences[1].segments, (std::vector<Segment>{{DocId{1}, 0, 7}, {DocId{4}, 0, 4}}));
   EXPECT_EQ(step.after.held, (std::vector<Held>{{DocId{0}, 0, 2, 0, -1}}));
 }
 
-TEST(PackWhole, WhatWaitedIsPlacedFirst) {
+TEST(PackFixed, WhatWaitedIsPlacedFirst) {
   const PlanInputs inputs = inputs_for(1, 10);
   const Corpus corpus = make_corpus(Lengths{6, 4, 7, 3, 9}, {});
   PackerState state{.step = 1, .position = 2, .held = {{DocId{1}, 0, 4, 0, -1}}};
-  const PackedStep step = pack_whole(inputs, corpus, state);
+  const PackedStep step = pack_fixed(inputs, corpus, state);
   EXPECT_EQ(step.sequences[0].segments, (std::vector<Segment>{{DocId{1}, 0, 4}, {DocId{3}, 0, 3}}));
   EXPECT_EQ(step.after.held, (std::vector<Held>{{DocId{2}, 0, 7, 1, -1}}));
 }
 
-TEST(PackWhole, YoungerDocumentsDoNotOvertakeOneThatIsDue) {
-  PlanInputs inputs = inputs_for(1, 10);
+TEST(PackFixed, YoungerDocumentsDoNotOvertakeAHeldOneThatFindsNoRoom) {
+  const PlanInputs inputs = inputs_for(1, 10);
   const Corpus corpus = make_corpus(Lengths{6, 6, 2}, {});
   const PackerState state{.step = 2, .position = 2, .held = {{DocId{0}, 0, 6, 0, -1}, {DocId{1}, 0, 6, 1, -1}}};
-  inputs.delay.max_delay_steps = no_bound;
-  EXPECT_EQ(pack_whole(inputs, corpus, state).after.held.size(), 1U);
-  inputs.delay.max_delay_steps = 1;
-  EXPECT_EQ(pack_whole(inputs, corpus, state).after.held.size(), 2U);
+  EXPECT_EQ(pack_fixed(inputs, corpus, state).after.held.size(), 2U);
 }
 
 /// What any packing must give, counted without its code: each admitted token of each document exactly once over all
@@ -366,17 +363,17 @@ TEST(Packing, EveryTokenIsTrainedOnceOrCountedWhateverTheInput) {
     Lengths lengths(random_between(rng, 0, 60));
     for (int64_t& length : lengths) length = random_between(rng, 0, random_between(rng, 0, 9) == 0 ? 300 : 15);
     const Corpus corpus = make_corpus(lengths, inputs.arrival);
-    for (const Packer pack : {Packer{pack_plain}, Packer{pack_whole}})
+    for (const Packer pack : {Packer{pack_plain}, Packer{pack_fixed}})
       expect_sound(inputs, corpus, pack_all(pack, inputs, corpus));
   }
 }
 
-TEST(PackWhole, DocumentsWithinTheWindowAreNeverCut) {
+TEST(PackFixed, DocumentsWithinTheWindowAreNeverCut) {
   SplitMix64 rng{3};
   const PlanInputs inputs = inputs_for(3, 50);
   Lengths lengths(400);
   for (int64_t& length : lengths) length = random_between(rng, 1, 50);
-  for (const PackedStep& step : pack_all(pack_whole, inputs, make_corpus(lengths, inputs.arrival)))
+  for (const PackedStep& step : pack_all(pack_fixed, inputs, make_corpus(lengths, inputs.arrival)))
     for (const Sequence& sequence : step.sequences)
       for (const Segment& segment : sequence.segments)
         EXPECT_EQ(segment.length_tokens, lengths[segment.document.value]);

@@ -256,19 +256,38 @@ TEST(Names, AnUnknownNameIsRefusedWithTheChoices) {
   }
 }
 
-TEST(Presets, WhatIsNotBuiltIsRefusedByName) {
+TEST(Presets, AnOptionThatAStrategyDoesNotHaveIsRefused) {
+  const auto refused = [](Strategy strategy, Delay delay) {
+    PlanInputs inputs = sound_inputs();
+    inputs.strategy = strategy;
+    inputs.delay = std::move(delay);
+    try {
+      stages_of(inputs);
+    } catch (const InputError&) {
+      return true;
+    }
+    return false;
+  };
+  const Delay waits{.max_delay_steps = 2, .repack_window_steps = 1, .queue_tokens = {}};
+  const Delay no_end{.max_delay_steps = no_bound, .repack_window_steps = 1, .queue_tokens = {}};
+  const Delay repacks{.max_delay_steps = 0, .repack_window_steps = 2, .queue_tokens = {}};
+  const Delay queues{.max_delay_steps = no_bound, .repack_window_steps = 1, .queue_tokens = {50}};
+  EXPECT_TRUE(refused(Strategy::plain, waits));
+  EXPECT_FALSE(refused(Strategy::equipoise, waits));
+  EXPECT_TRUE(refused(Strategy::equipoise, no_end));
+  EXPECT_FALSE(refused(Strategy::wlb, no_end));
+  EXPECT_FALSE(refused(Strategy::fixed, repacks));
+  EXPECT_TRUE(refused(Strategy::libra, repacks));
+  EXPECT_FALSE(refused(Strategy::wlb, queues));
+  EXPECT_TRUE(refused(Strategy::equipoise, queues));
+}
+
+TEST(Presets, OnlyEquipoiseWithADelayLooksAhead) {
   PlanInputs inputs = sound_inputs();
-  EXPECT_NO_THROW(stages_of(inputs));
-  inputs.delay.max_delay_steps = 2;
-  EXPECT_THROW(stages_of(inputs), InputError);
-  inputs.strategy = Strategy::fixed;
-  EXPECT_NO_THROW(stages_of(inputs));
-  inputs.delay.repack_window_steps = 2;
-  EXPECT_THROW(stages_of(inputs), InputError);
-  inputs = sound_inputs();
-  inputs.delay.queue_tokens = {50};
-  EXPECT_THROW(stages_of(inputs), InputError);
-  EXPECT_THROW(preset(Strategy::wlb), InputError);
+  inputs.strategy = Strategy::equipoise;
+  EXPECT_EQ(stages_of(inputs).packing, PackingRule::plain);
+  inputs.delay.max_delay_steps = 1;
+  EXPECT_EQ(stages_of(inputs).packing, PackingRule::look_ahead);
 }
 
 }  // namespace

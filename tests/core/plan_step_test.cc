@@ -58,7 +58,7 @@ TEST(PlanStep, FillsEveryFieldOfTheStep) {
   EXPECT_EQ(step.sequences.size(), 4U);
   EXPECT_EQ(step.slots, (std::vector<Slot>{{0, 0}, {0, 1}, {0, 2}, {0, 3}}));
   EXPECT_EQ(step.buckets, make_buckets(step.slots, 4, 2));
-  EXPECT_EQ(step.state_after, (PackerState{.step = 1, .position = 4, .held = {}}));
+  EXPECT_EQ(step.state_after, (PackerState{.step = 1, .position = 4, .arrived_tokens = 18, .held = {}}));
   EXPECT_EQ(step.loss_tokens, 7 + 0 + 7 + 0);
 }
 

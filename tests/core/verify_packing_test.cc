@@ -29,7 +29,7 @@ StepPlan first_step() {
   step.sequences = {{{{DocId{0}, 0, 5}, {DocId{1}, 0, 3}}}, {{{DocId{1}, 3, 3}, {DocId{3}, 0, 4}}}};
   step.slots = {{0, 0}, {0, 1}};
   step.buckets = {{0, 0, {SeqId{0}, SeqId{1}}}};
-  step.state_after = {.step = 1, .position = 4, .held = {}};
+  step.state_after = {.step = 1, .position = 4, .arrived_tokens = 15, .held = {}};
   step.loss_tokens = 4 + 5 + 3;
   return step;
 }
@@ -94,7 +94,7 @@ TEST(CheckPacking, ATruncatedDocumentHasNoTargetAtItsCut) {
   step.arrived = {0, 1};
   step.documents = {document(0, 20)};
   step.sequences = {{{{DocId{0}, 0, 8}}}, {}};
-  step.state_after = {.step = 1, .position = 1, .held = {}};
+  step.state_after = {.step = 1, .position = 1, .arrived_tokens = 8, .held = {}};
   step.untrained.truncated = {{DocId{0}, 12}};
   step.loss_tokens = 7;
   EXPECT_EQ(packing_rules(step, inputs), Rules{});
@@ -112,10 +112,11 @@ TEST(CheckPacking, ASequenceIsEmptyOnlyForWantOfDocuments) {
   step.arrived = {0, 2};
   step.documents = {document(0, 3), document(1, 3)};
   step.sequences = {{{{DocId{0}, 0, 3}, {DocId{1}, 0, 3}}}, {}};
-  step.state_after = {.step = 1, .position = 2, .held = {}};
+  step.state_after = {.step = 1, .position = 2, .arrived_tokens = 6, .held = {}};
   step.loss_tokens = 4;
   EXPECT_EQ(packing_rules(step), Rules{"sequence empty"});
   step.arrived.second = step.state_after.position = 1;
+  step.state_after.arrived_tokens = 3;
   step.documents.pop_back(), step.sequences[0].segments.pop_back(), step.loss_tokens = 2;
   EXPECT_EQ(packing_rules(step), Rules{});
 }
@@ -136,7 +137,8 @@ StepPlan second_step(bool old_waits) {
   step.documents = {document(0, 6), document(1, 6)};
   const int64_t trained = old_waits ? 1 : 0;
   step.sequences = {{{{DocId{trained}, 0, 6}}}};
-  step.state_after = {.step = 2, .position = 2, .held = {{DocId{1 - trained}, 0, 6, old_waits ? 0 : 1, -1}}};
+  step.state_after = {
+      .step = 2, .position = 2, .arrived_tokens = 12, .held = {{DocId{1 - trained}, 0, 6, old_waits ? 0 : 1, -1}}};
   step.loss_tokens = 5;
   return step;
 }
@@ -150,18 +152,30 @@ PlanInputs one_whole_window() {
 
 TEST(CheckPacking, NoDocumentIsPassedByALaterOneBeyondItsDelay) {
   PlanInputs inputs = one_whole_window();
-  const PackerState before{.step = 1, .position = 1, .held = {{DocId{0}, 0, 6, 0, -1}}};
+  const PackerState before{.step = 1, .position = 1, .arrived_tokens = 6, .held = {{DocId{0}, 0, 6, 0, -1}}};
   EXPECT_EQ(packing_rules(second_step(false), inputs, before), Rules{});
   EXPECT_EQ(packing_rules(second_step(true), inputs, before), Rules{"delay within bound"});
-  inputs.delay.max_delay_steps = 2;
+  inputs.delay.repack_window_steps = 2;
   EXPECT_EQ(packing_rules(second_step(true), inputs, before), Rules{});
+  inputs.strategy = Strategy::wlb;
+  EXPECT_EQ(packing_rules(second_step(true), inputs, before), Rules{"delay within bound"});
   inputs.delay.max_delay_steps = no_bound;
   EXPECT_EQ(packing_rules(second_step(true), inputs, before), Rules{});
 }
 
-TEST(CheckPacking, AHeldDocumentKeepsTheStepInWhichItArrived) {
-  const PackerState before{.step = 1, .position = 1, .held = {{DocId{0}, 0, 6, 0, -1}}};
+TEST(CheckPacking, LookingAheadIsNeverLate) {
   PlanInputs inputs = one_whole_window();
+  inputs.strategy = Strategy::equipoise;
+  inputs.delay.max_delay_steps = 1;
+  const PackerState before{.step = 1, .position = 1, .arrived_tokens = 6, .held = {{DocId{0}, 0, 6, 0, -1}}};
+  EXPECT_EQ(packing_rules(second_step(false), inputs, before), Rules{});
+  EXPECT_EQ(packing_rules(second_step(true), inputs, before), Rules{"delay within bound"});
+}
+
+TEST(CheckPacking, AHeldDocumentKeepsTheStepInWhichItArrived) {
+  const PackerState before{.step = 1, .position = 1, .arrived_tokens = 6, .held = {{DocId{0}, 0, 6, 0, -1}}};
+  PlanInputs inputs = one_whole_window();
+  inputs.strategy = Strategy::wlb;
   inputs.delay.max_delay_steps = no_bound;
   StepPlan step = second_step(true);
   step.state_after.held[0].since_step = 1;

@@ -37,7 +37,6 @@ def test_every_option_reaches_the_planner() -> None:
         align=2,
         exchange_bytes=10**9,
         speeds=[1000] * 7 + [900],
-        max_delay=None,
     )
     fields = dict(inputs.fields)
     assert fields["strategy"] == "libra"
@@ -49,8 +48,16 @@ def test_every_option_reaches_the_planner() -> None:
     assert (fields["dp_sync"], fields["overlong"], fields["align"]) == ("micro_step", "drop", "2")
     assert fields["exchange_bytes"] == "1000000000"
     assert fields["speeds"] == "1000,1000,1000,1000,1000,1000,1000,900"
-    assert fields["max_delay"] == "-1"
+    assert fields["max_delay"] == "0"
     assert fields["cost.model"] == "tiny"
+
+
+def test_options_of_waiting_reach_the_planner() -> None:
+    shape = {"mesh": eq.Mesh(dp=4), "window": 1000, "model": TINY}
+    wlb = dict(eq.PlanInputs(**shape, strategy="wlb", queues=[500, 800]).fields)
+    assert (wlb["queues"], wlb["max_delay"]) == ("500,800", "-1")
+    assert dict(eq.PlanInputs(**shape, max_delay=4).fields)["max_delay"] == "4"
+    assert dict(eq.PlanInputs(**shape, strategy="fixed", repack_window=8).fields)["repack_window"] == "8"
 
 
 @pytest.mark.parametrize(
@@ -73,8 +80,9 @@ def test_every_option_reaches_the_planner() -> None:
         ({"hardware": "no-such-machine"}, "hardware 'no-such-machine' is not known, field hardware: "),
         ({"hardware": "/no/such/file.json"}, "/no/such/file.json"),
         ({"strategy": "best"}, "strategy 'best' is not known, field strategy: use one of plain, "),
-        ({"strategy": "wlb"}, "strategy 'wlb' is not built yet, field strategy: "),
-        ({"max_delay": 2}, "strategy 'equipoise' cannot hold documents for later steps yet, field max_delay: "),
+        ({"strategy": "libra", "max_delay": 2}, "strategy 'libra' holds no document for later steps, field max_delay: "),
+        ({"repack_window": 2}, "strategy 'equipoise' does not repack global batches, field repack_window: "),
+        ({"queues": [500]}, "strategy 'equipoise' has no outlier queues, field queues: "),
         ({"dp_sync": "often"}, "dp_sync 'often' is not known, field dp_sync: "),
         ({"overlong": "cut"}, "overlong 'cut' is not known, field overlong: "),
         ({"masks": []}, "there is no mask, field masks: "),

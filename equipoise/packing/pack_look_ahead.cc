@@ -1,0 +1,179 @@
+// Packing that looks ahead: long documents wait for steps in which others match them, never longer than the bound. The
+// beam search proposes how full the sequences become; a schedule that surely keeps every deadline stands behind it, and
+// takes over in the rare step where the proposal would endanger one.
+#include <algorithm>
+#include <string>
+
+#include "equipoise/base/integers.h"
+#include "equipoise/cost/cost.h"
+#include "equipoise/packing/deadlines.h"
+#include "equipoise/packing/look_ahead.h"
+#include "equipoise/packing/packing.h"
+#include "equipoise/packing/refine.h"
+
+namespace equipoise {
+namespace {
+
+constexpr int64_t steps_ahead = 3;
+constexpr int64_t moves_of_a_sequence = 16;
+
+std::vector<Waiting> with_times(const PlanInputs& inputs, const std::vector<Held>& pieces) {
+  std::vector<Waiting> waiting;
+  waiting.reserve(pieces.size());
+  for (const Held& piece : pieces) waiting.push_back({piece, document_time_ns(inputs, piece.length_tokens)});
+  return waiting;
+}
+
+bool is_safe(const PlanInputs& inputs, const Arrivals& arrivals, const Caps& caps, int64_t step) {
+  return schedule_safely(with_times(inputs, arrivals.pieces), inputs.sequences(), caps, step).keeps_deadlines;
+}
+
+/// Lets documents arrive by tokens, and only as many as can surely be trained in time.
+Arrivals let_arrive(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state, const Caps& caps) {
+  int64_t most = room_for_arrivals(inputs, state);
+  Arrivals arrivals = take_arrivals(inputs, corpus, state, most);
+  if (is_safe(inputs, arrivals, caps, state.step)) return arrivals;
+  int64_t least = 0;  // what is held alone is safe: that is the invariant
+  arrivals = take_arrivals(inputs, corpus, state, 0);
+  while (most - least > 1) {
+    const int64_t middle = least + (most - least) / 2;
+    Arrivals tried = take_arrivals(inputs, corpus, state, middle);
+    if (is_safe(inputs, tried, caps, state.step)) {
+      least = middle;
+      arrivals = std::move(tried);
+    } else {
+      most = middle;
+    }
+  }
+  return arrivals;
+}
+
+/// Arrivals of the next steps as they will be if nothing holds them back.
+std::vector<std::vector<Waiting>> known_future(const PlanInputs& inputs, const Corpus& corpus, PackerState state) {
+  std::vector<std::vector<Waiting>> future;
+  for (int64_t ahead = 0; ahead < steps_ahead && state.position < static_cast<int64_t>(corpus.order.size()); ++ahead) {
+    const int64_t room = room_for_arrivals(inputs, state);
+    const Arrivals arrivals = take_arrivals(inputs, corpus, state, room);
+    future.push_back(with_times(inputs, arrivals.pieces));
+    state = state_after(state, arrivals);
+  }
+  return future;
+}
+
+struct Proposal {
+  Packed packed;
+  std::vector<Waiting> left;
+  bool complete = true;  ///< all that is due was placed
+};
+
+/// Fills the sequences up to a level: long documents first, then short ones in order, lightest sequence first, due ones
+/// always.
+Proposal pack_to_level(const Outlook& outlook, const std::vector<Waiting>& bigs, const std::vector<Waiting>& shorts,
+                       int64_t level_ns) {
+  Proposal proposal{.packed = Packed(static_cast<size_t>(outlook.sequences)), .left = {}};
+  std::vector<Load> loads;
+  std::vector<int64_t> place;
+  proposal.complete = place_bigs(outlook, bigs, level_ns, loads, place);
+  for (size_t b = 0; b < bigs.size(); ++b) {
+    if (place[b] < 0)
+      proposal.left.push_back(bigs[b]);
+    else
+      proposal.packed[static_cast<size_t>(place[b])].push_back(bigs[b]);
+  }
+  const int64_t level = std::max(level_ns, slowest(loads));
+  for (const Waiting& piece : shorts) {
+    const int64_t lightest = lightest_with_room(loads, outlook.caps, piece);
+    const bool due = outlook.caps.is_due(piece, outlook.step);
+    const bool fits = lightest >= 0 && (due || loads[static_cast<size_t>(lightest)].time_ns + piece.time_ns <= level);
+    if (fits) {
+      loads[static_cast<size_t>(lightest)].add(piece);
+      proposal.packed[static_cast<size_t>(lightest)].push_back(piece);
+    } else {
+      proposal.left.push_back(piece);
+      if (due) proposal.complete = false;
+    }
+  }
+  return proposal;
+}
+
+Proposal pack_safely(const std::vector<Waiting>& pieces, const Outlook& outlook) {
+  const SafeSchedule schedule = schedule_safely(pieces, outlook.sequences, outlook.caps, outlook.step);
+  EQ_ASSERT(schedule.keeps_deadlines);
+  Proposal proposal{.packed = Packed(static_cast<size_t>(outlook.sequences)), .left = {}};
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    if (schedule.steps_ahead[i] > 0)
+      proposal.left.push_back(pieces[i]);
+    else
+      proposal.packed[static_cast<size_t>(schedule.sequence[i])].push_back(pieces[i]);
+  }
+  return proposal;
+}
+
+bool trains_something(const Packed& packed) {
+  return std::any_of(packed.begin(), packed.end(), [](const auto& pieces) { return !pieces.empty(); });
+}
+
+Proposal propose(const Outlook& outlook, const std::vector<Waiting>& pieces,
+                 const std::vector<std::vector<Waiting>>& future) {
+  std::vector<Waiting> bigs;
+  std::vector<Waiting> shorts;
+  for (const Waiting& piece : pieces) (is_big(piece, outlook.window_tokens) ? bigs : shorts).push_back(piece);
+  std::sort(bigs.begin(), bigs.end(), longer);
+  const int64_t level = choose_level(outlook, LookAhead{}, bigs, shorts, future);
+  Proposal proposal;
+  if (level >= 0) proposal = pack_to_level(outlook, bigs, shorts, level);
+  // A step trains something as long as anything waits, also where waiting looks better.
+  if (level >= 0 && !trains_something(proposal.packed) && !pieces.empty())
+    proposal = pack_to_level(outlook, bigs, shorts,
+                             std::max_element(pieces.begin(), pieces.end(), [](const Waiting& a, const Waiting& b) {
+                               return a.time_ns < b.time_ns;
+                             })->time_ns);
+  const bool safe = level >= 0 && proposal.complete &&
+                    (outlook.caps.max_delay_steps < 0 ||
+                     schedule_safely(proposal.left, outlook.sequences, outlook.caps, outlook.step + 1).keeps_deadlines);
+  return safe ? proposal : pack_safely(pieces, outlook);
+}
+
+std::vector<Held> held_of(const std::vector<Waiting>& pieces) {
+  std::vector<Held> held;
+  for (const Waiting& piece : pieces) held.push_back(piece.held);
+  return held;
+}
+
+/// One document can be longer than all steps within the bound together.
+Violation impossible(const std::vector<Held>& pieces, const PlanInputs& inputs) {
+  return {"delay within bound", "document " + std::to_string(pieces.front().document.value),
+          std::to_string(pieces.size()) + " pieces of " + std::to_string(inputs.limits.window_tokens) +
+              " tokens cannot be trained within " + std::to_string(inputs.delay.max_delay_steps) + " steps of " +
+              std::to_string(inputs.sequences()) + " sequences"};
+}
+
+}  // namespace
+
+PackedStep pack_look_ahead(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state) {
+  const Outlook outlook{.sequences = inputs.sequences(),
+                        .window_tokens = inputs.limits.window_tokens,
+                        .window_ns = std::max<int64_t>(1, tokens_time_ns(inputs, inputs.limits.window_tokens)),
+                        .step = state.step,
+                        .caps = {inputs.limits.max_tokens, inputs.limits.max_documents, inputs.delay.max_delay_steps}};
+  Arrivals arrivals = let_arrive(inputs, corpus, state, outlook.caps);
+  PackedStep step{.arrived = arrivals.positions,
+                  .sequences = {},
+                  .untrained = std::move(arrivals.untrained),
+                  .after = state_after(state, arrivals),
+                  .violations = {}};
+  if (!is_safe(inputs, arrivals, outlook.caps, state.step)) {
+    step.violations.push_back(impossible(arrivals.pieces, inputs));
+    return step;
+  }
+  const std::vector<Waiting> pieces = with_times(inputs, arrivals.pieces);
+  Proposal proposal = propose(outlook, pieces, known_future(inputs, corpus, step.after));
+  for (auto& list : proposal.packed) std::sort(list.begin(), list.end(), longer);
+  refine_packing(proposal.packed, outlook.caps, moves_of_a_sequence * outlook.sequences);
+  for (const auto& list : proposal.packed) step.sequences.push_back(sequence_of(held_of(list)));
+  step.after.held = held_of(proposal.left);
+  std::sort(step.after.held.begin(), step.after.held.end(), arrived_before);
+  return step;
+}
+
+}  // namespace equipoise

@@ -1,0 +1,113 @@
+// The greedy of WLB-LLM: documents above the first threshold wait in queues until there is one for each sequence;
+// everything else is packed at once, longest first, by predicted time.
+#include <algorithm>
+
+#include "equipoise/cost/cost.h"
+#include "equipoise/packing/load.h"
+#include "equipoise/packing/packing.h"
+
+namespace equipoise {
+namespace {
+
+/// What a step packs, in order, and what stays in queues.
+struct Release {
+  std::vector<Waiting> packed_first;  ///< due ones and leftovers of the last step, in the order they were left
+  std::vector<Waiting> packed_next;   ///< released outliers and new documents
+  std::vector<Held> queued;           ///< by queue, first in first out
+};
+
+/// The queue of a document: the last threshold that it reaches, or -1.
+int64_t queue_of(const Delay& delay, int64_t length_tokens) {
+  const auto above = std::upper_bound(delay.queue_tokens.begin(), delay.queue_tokens.end(), length_tokens);
+  return above - delay.queue_tokens.begin() - 1;
+}
+
+/// Sorts what waits into queues and leftovers; queues that hold one piece for each sequence release them, and all do
+/// when nothing more arrives.
+Release release(const PlanInputs& inputs, const std::vector<Held>& pieces, size_t held, const Caps& caps, int64_t step,
+                bool draining) {
+  Release result;
+  std::vector<std::vector<Held>> queues(inputs.delay.queue_tokens.size());
+  std::vector<Waiting> due;
+  const auto timed = [&](Held piece) {
+    piece.queue = -1;
+    return Waiting{piece, document_time_ns(inputs, piece.length_tokens)};
+  };
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    Held piece = pieces[i];
+    const bool is_new = i >= held;
+    if (is_new) piece.queue = queue_of(inputs.delay, piece.length_tokens);
+    if (caps.is_due({piece, 0}, step)) {
+      due.push_back(timed(piece));
+    } else if (piece.queue >= 0) {
+      queues[static_cast<size_t>(piece.queue)].push_back(piece);
+    } else {
+      (is_new ? result.packed_next : result.packed_first).push_back(timed(piece));
+    }
+  }
+  const bool idle = due.empty() && result.packed_first.empty() && result.packed_next.empty();
+  const auto sequences = static_cast<size_t>(inputs.sequences());
+  const auto fullest =
+      std::max_element(queues.begin(), queues.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
+  for (auto queue = queues.begin(); queue != queues.end(); ++queue) {
+    // A step trains something: where all that arrived is an outlier, the fullest queue gives what it has.
+    const bool gives = queue->size() >= sequences || draining || (idle && queue == fullest);
+    const auto given = static_cast<std::ptrdiff_t>(gives ? std::min(queue->size(), sequences) : 0);
+    for (auto piece = queue->begin(); piece != queue->begin() + given; ++piece)
+      result.packed_next.push_back(timed(*piece));
+    result.queued.insert(result.queued.end(), queue->begin() + given, queue->end());
+  }
+  std::sort(result.packed_next.begin(), result.packed_next.end(), longer);
+  std::sort(due.begin(), due.end(), [](const Waiting& a, const Waiting& b) {
+    return a.held.since_step != b.held.since_step ? a.held.since_step < b.held.since_step : longer(a, b);
+  });
+  result.packed_first.insert(result.packed_first.begin(), due.begin(), due.end());
+  return result;
+}
+
+/// The lightest sequence if the piece fits there, else the one with the fewest tokens if it fits there, else none.
+int64_t choose_sequence(const std::vector<Load>& loads, const Caps& caps, const Waiting& piece) {
+  const auto least = [&](auto key) {
+    return std::min_element(loads.begin(), loads.end(), [&](const Load& a, const Load& b) { return key(a) < key(b); }) -
+           loads.begin();
+  };
+  for (const int64_t sequence :
+       {least([](const Load& l) { return l.time_ns; }), least([](const Load& l) { return l.tokens; })})
+    if (caps.admits(loads[static_cast<size_t>(sequence)], piece)) return sequence;
+  return -1;
+}
+
+}  // namespace
+
+PackedStep pack_wlb(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state) {
+  const Caps caps{inputs.limits.max_tokens, inputs.limits.max_documents, inputs.delay.max_delay_steps};
+  Arrivals arrivals = take_arrivals(inputs, corpus, state, room_for_arrivals(inputs, state));
+  PackedStep step{.arrived = arrivals.positions,
+                  .sequences = {},
+                  .untrained = std::move(arrivals.untrained),
+                  .after = state_after(state, arrivals),
+                  .violations = {}};
+  const bool draining = step.after.position == static_cast<int64_t>(corpus.order.size());
+  Release order = release(inputs, arrivals.pieces, state.held.size(), caps, state.step, draining);
+  std::vector<std::vector<Held>> packed(static_cast<size_t>(inputs.sequences()));
+  std::vector<Load> loads(packed.size());
+  int64_t admitted_until = state.step;  // nothing younger may overtake a due piece that finds no room
+  for (const auto* pieces : {&order.packed_first, &order.packed_next}) {
+    for (const Waiting& piece : *pieces) {
+      const int64_t since = piece.held.since_step;
+      const int64_t sequence = since <= admitted_until ? choose_sequence(loads, caps, piece) : -1;
+      if (sequence < 0) {
+        step.after.held.push_back(piece.held);
+        if (caps.is_due(piece, state.step)) admitted_until = std::min(admitted_until, since);
+        continue;
+      }
+      loads[static_cast<size_t>(sequence)].add(piece);
+      packed[static_cast<size_t>(sequence)].push_back(piece.held);
+    }
+  }
+  for (const auto& pieces : packed) step.sequences.push_back(sequence_of(pieces));
+  step.after.held.insert(step.after.held.end(), order.queued.begin(), order.queued.end());
+  return step;
+}
+
+}  // namespace equipoise

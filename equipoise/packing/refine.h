@@ -1,0 +1,20 @@
+#pragma once
+
+#include <vector>
+
+#include "equipoise/packing/load.h"
+
+namespace equipoise {
+
+/// Pieces by sequence, each list longest first.
+using Packed = std::vector<std::vector<Waiting>>;
+
+/// Levels the sequences of a step: the slowest gives a piece to another sequence, or swaps one for one or for several,
+/// whatever leaves the slower of the two least slow.
+///
+/// Guarantee: the slowest sequence is never slower than before, caps are kept, no piece is added or lost, and at most
+/// `moves` changes are made. Stops when no change helps. In debug builds each change is checked: time after == time
+/// before + predicted difference. Cost: O(moves * M * n log n), n pieces in a sequence. Returns the changes made.
+int64_t refine_packing(Packed& packed, const Caps& caps, int64_t moves);
+
+}  // namespace equipoise
