@@ -126,10 +126,13 @@ BucketPlan plan_bucket(const PlanInputs& inputs, const StepPlan& step, const Buc
   };
   if (stages.never_slower && inputs.mesh.cp > 1) {
     Stages home = stages;
-    home.sharding = ShardingChoice::adaptive;
     home.tiling = TilingRule::owner;
-    BucketPlan stays = plan_stages(inputs, home, step, bucket);
-    if (rank(stays) < rank(plan)) plan = std::move(stays);
+    for (const ShardingChoice choice :
+         {ShardingChoice::sequence_zigzag, ShardingChoice::document_zigzag, ShardingChoice::adaptive}) {
+      home.sharding = choice;
+      BucketPlan stays = plan_stages(inputs, home, step, bucket);
+      if (rank(stays) < rank(plan)) plan = std::move(stays);
+    }
   }
   const int64_t held = most_held_bytes(inputs, plan);
   if (held > inputs.limits.exchange_bytes)

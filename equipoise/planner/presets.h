@@ -18,7 +18,8 @@ struct Stages {
   PlacementRule placement = PlacementRule::as_it_comes;
   ShardingChoice sharding = ShardingChoice::sequence_zigzag;
   TilingRule tiling = TilingRule::owner;
-  bool never_slower = false;  ///< a bucket stays at home, with adaptive shards, where its tiles are predicted slower
+  bool never_slower =
+      false;  ///< a bucket stays at home, under the fastest shards, where its tiles are predicted slower
 };
 
 /// The stages that inputs ask for: the preset of their strategy, with its options.

@@ -87,6 +87,26 @@ TEST(PlanBucket, OfEquipoiseIsNeverPredictedSlowerThanStayingHome) {
   EXPECT_GT(stayed, 100) << "an exchange does not always pay";
 }
 
+TEST(PlanBucket, OfEquipoiseIsNeverPredictedSlowerThanTheSameSequencesUnderPlainOrAllgather) {
+  int64_t compared = 0;
+  for (uint64_t seed = 0; seed < 1500; ++seed) {
+    const RandomPlan plan = random_plan(seed);
+    const bool capped = plan.inputs.limits.exchange_bytes != no_limit;
+    if (plan.inputs.strategy != Strategy::equipoise || plan.inputs.mesh.cp == 1 || capped) continue;
+    for (const BucketPlan& bucket : plan.buckets) {
+      for (const Strategy strategy : {Strategy::plain, Strategy::allgather}) {
+        PlanInputs other = plan.inputs;
+        other.strategy = strategy;
+        other.delay.max_delay_steps = 0;
+        const BucketPlan rival = plan_bucket(other, plan.step, bucket.bucket);
+        ASSERT_LE(bucket_time(plan.inputs, bucket).total(), bucket_time(other, rival).total()) << "seed " << seed;
+        ++compared;
+      }
+    }
+  }
+  EXPECT_GT(compared, 50);
+}
+
 PlanInputs two_replicas(Strategy strategy) {
   PlanInputs inputs;
   inputs.strategy = strategy;
