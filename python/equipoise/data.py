@@ -45,7 +45,7 @@ default_collate_fn_map[PackedStep] = lambda batch, *, collate_fn_map=None: batch
 class PackedDataset(Dataset):
     """dataset[id] gives the tokens of a document: a tensor, an array or a list of whole numbers, as long as planned.
 
-    Errors: ValueError for a document that is shorter than its planned length.
+    Errors: ValueError for a document that is missing, is no such thing, or is not as long as planned.
     """
 
     def __init__(self, dataset: Any, ignore_index: int = -100) -> None:
@@ -68,7 +68,7 @@ class PackedDataset(Dataset):
         order = np.argsort(micro.documents[: micro.owned_rows], kind="stable")
         documents, firsts = np.unique(micro.documents[order], return_index=True)
         for document, rows in zip(documents, np.split(order, firsts)[1:], strict=True):
-            text = self._read(int(document), int(micro.tokens[rows].max()) + 1)
+            text = self._read(int(document), micro.lengths[int(document)])
             tokens[rows] = text[micro.tokens[rows]]
             with_target = rows[micro.label_tokens[rows] >= 0]
             labels[with_target] = text[micro.label_tokens[with_target]]
@@ -76,11 +76,25 @@ class PackedDataset(Dataset):
             torch.from_numpy(tokens), torch.from_numpy(labels), torch.from_numpy(micro.positions.copy())
         )
 
-    def _read(self, document: int, needed: int) -> np.ndarray:
-        text = np.asarray(self.dataset[document])
-        if len(text) < needed:
+    def _read(self, document: int, planned: int) -> np.ndarray:
+        try:
+            given = self.dataset[document]
+            text = np.asarray(given)
+        except (LookupError, TypeError, ValueError) as error:
             raise ValueError(
-                f"document {document} has {len(text)} tokens where {needed} or more are planned, PackedDataset: "
+                f"document {document} cannot be read ({type(error).__name__}: {error}), PackedDataset: "
+                "give a data set that holds the tokens of every planned document"
+            ) from error
+        if text.ndim != 1 or (text.size and text.dtype.kind not in "iu"):
+            raise ValueError(
+                f"document {document} is {type(given).__name__} of shape {text.shape} and type {text.dtype}, "
+                "PackedDataset: give its tokens as a list, array or tensor of whole numbers"
+            )
+        if len(text) != planned:
+            raise ValueError(
+                f"document {document} has {len(text)} tokens where {planned} are planned, PackedDataset: "
                 "give the sampler the lengths of this data set"
             )
+        if text.dtype.kind == "u" and text.max() > np.iinfo(np.int64).max:
+            raise ValueError(f"document {document} has token {text.max()}, PackedDataset: give tokens that fit int64")
         return text

@@ -38,8 +38,9 @@ class MicroStep:
     documents, tokens, positions, label_tokens: int64 [T]: the document of each row, which of its tokens to load, its
     position in the segment, and the token of the document that is its target, or -1. Padding rows have document -1,
     token 0, position 0 and label -1.
-    items: (document, begin, length) to load, in the order of the rows. cu_seqlens: int32, borders of the segments of
-    the whole sequence, for attention without the operator. owned_rows: T without padding.
+    items: (document, begin, length) to load, in the order of the rows. lengths: tokens of each document of
+    the sequence. cu_seqlens: int32, borders of the segments of the whole sequence, for attention without the operator.
+    owned_rows: T without padding.
     """
 
     def __init__(self, sampler: StepSampler, bucket: _core.BucketPlan, step: int) -> None:
@@ -50,6 +51,7 @@ class MicroStep:
         )
         self.rows: int = self.owned_rows + padding
         self.cu_seqlens = np.concatenate([[0], np.cumsum(segments[:, 2])]).astype(np.int32)
+        self.lengths = {int(d): sampler.corpus.length(int(d)) for d in segments[:, 0]}
         extents = [_core.admitted_tokens(sampler.corpus, sampler.core, int(document)) for document in segments[:, 0]]
         self._fill_rows(segments, pieces, np.array(extents, np.int64))
         self._made: dict[Any, Any] = {}

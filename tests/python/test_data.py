@@ -79,7 +79,42 @@ def test_each_document_is_read_once_for_a_micro_step() -> None:
     assert len(reads) == sum(len(set(m.documents[m.documents >= 0].tolist())) for m in step.micro_steps)
 
 
-def test_a_document_shorter_than_planned_is_named() -> None:
-    dataset = eq.PackedDataset([[1]] * len(LENGTHS))
-    with pytest.raises(ValueError, match=r"document \d+ has 1 tokens where \d+ or more are planned, PackedDataset: "):
+class Corrupt(Documents):
+    """Every document goes through a change."""
+
+    def __init__(self, change) -> None:
+        self.change = change
+
+    def __getitem__(self, document: int):
+        return self.change(list(super().__getitem__(document)))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda tokens: tokens[:-1], r"has \d+ tokens where \d+ are planned, PackedDataset: give the sampler "),
+        (lambda tokens: [*tokens, 1], r"has \d+ tokens where \d+ are planned, PackedDataset: give the sampler "),
+        (lambda tokens: [1.7 for _ in tokens], "is list of shape .* and type float64, PackedDataset: give its tokens "),
+        (lambda tokens: np.full(len(tokens), np.nan), "is ndarray of shape .* and type float64, PackedDataset: "),
+        (lambda tokens: np.full(len(tokens), 2**63 + 5, np.uint64), "has token 9223372036854775813, PackedDataset: "),
+        (lambda tokens: [2**70 for _ in tokens], "is list of shape .* and type object, PackedDataset: "),
+        (lambda tokens: "a" * len(tokens), "is str of shape .*, PackedDataset: "),
+        (lambda tokens: b"a" * len(tokens), "is bytes of shape .*, PackedDataset: "),
+        (lambda tokens: {"tokens": 1}, "is dict of shape .*, PackedDataset: "),
+        (lambda tokens: None, "is NoneType of shape .*, PackedDataset: "),
+        (lambda tokens: 7, "is int of shape .*, PackedDataset: "),
+        (lambda tokens: np.ones((len(tokens), 2), int), r"is ndarray of shape \(\d+, 2\) .*, PackedDataset: "),
+        (lambda tokens: [[1], [1, 2]], "cannot be read .*, PackedDataset: give a data set "),
+    ],
+)
+def test_documents_that_are_no_tokens_or_not_as_long_as_planned_are_named(change, message: str) -> None:
+    with pytest.raises(ValueError, match=r"^document \d+ " + message):
+        list(DataLoader(eq.PackedDataset(Corrupt(change)), batch_sampler=sampler_of()))
+
+
+def test_a_data_set_with_too_few_documents_is_refused() -> None:
+    dataset = eq.PackedDataset([[1]][:0])
+    with pytest.raises(
+        ValueError, match=r"^document \d+ cannot be read \(IndexError: .*\), PackedDataset: give a data "
+    ):
         list(DataLoader(dataset, batch_sampler=sampler_of()))
