@@ -26,6 +26,20 @@ def integer(name: str, value: Any) -> int:
     return number
 
 
+def integers(name: str, values: Any) -> list[int]:
+    """Any sequence of integers, an array too. Raises ValueError naming the field."""
+    return [integer(name, value) for value in items(name, values, "whole numbers")]
+
+
+def items(name: str, values: Any, what: str) -> list[Any]:
+    try:
+        if not isinstance(values, str | bytes | dict):
+            return list(values)
+    except TypeError:  # no sequence
+        pass
+    raise ValueError(f"{name} {values!r} is no sequence, field {name}: give a list of {what}")
+
+
 def text(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError(f"{name} {value!r} is not a text, field {name}: give a name or a path")
@@ -114,6 +128,8 @@ class PlanInputs:
             "model": ModelShape(**{field.name: getattr(model, field.name) for field in fields(ModelShape)}),
             "heads": Heads(core.heads.query, core.heads.kv, core.heads.size),
             "masks": tuple(Mask(mask.kind.name, mask.window_tokens, mask.layers) for mask in core.masks),
+            "speeds": tuple(core.speeds_ppt),
+            "queues": tuple(core.delay.queue_tokens),
             "core": core,
         }
         for name, value in found.items():
@@ -143,7 +159,7 @@ def make_core(inputs: PlanInputs) -> tuple[_core.PlanInputs, _core.ModelShape]:
     fill_limits(core.limits, inputs)
     core.arrival.overlong = text("overlong", inputs.overlong)
     fill_delay(core.delay, inputs)
-    core.speeds_ppt = [integer("speeds", speed) for speed in inputs.speeds or ()]
+    core.speeds_ppt = [] if inputs.speeds is None else integers("speeds", inputs.speeds)
     _core.validate(core)
     _core.check_strategy(core)
     return core, model
@@ -161,7 +177,7 @@ def fill_delay(delay: _core.Delay, inputs: PlanInputs) -> None:
     delay.max_delay_steps = _core.default_max_delay(inputs.strategy)
     if inputs.max_delay is not None:
         delay.max_delay_steps = integer("max_delay", inputs.max_delay)
-    delay.queue_tokens = [integer("queues", threshold) for threshold in inputs.queues]
+    delay.queue_tokens = integers("queues", inputs.queues)
     delay.repack_window_steps = integer("repack_window", inputs.repack_window)
 
 
@@ -181,7 +197,7 @@ def make_model(model: str | ModelShape) -> _core.ModelShape:
 
 
 def make_masks(masks: Sequence[Mask] | None, layers: int) -> list[_core.Mask]:
-    given = (Mask(layers=layers),) if masks is None else tuple(masks)
+    given = [Mask(layers=layers)] if masks is None else items("masks", masks, "Mask")
     return [make_mask(f"masks[{i}]", mask) for i, mask in enumerate(given)]
 
 

@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import equipoise as eq
@@ -60,6 +61,15 @@ def test_options_of_waiting_reach_the_planner() -> None:
     assert dict(eq.PlanInputs(**shape, strategy="fixed", repack_window=8).fields)["repack_window"] == "8"
 
 
+@pytest.mark.parametrize("sequence", [list, tuple, iter, np.array])
+def test_integers_may_come_in_any_sequence(sequence) -> None:
+    arguments = {"mesh": eq.Mesh(dp=2), "window": 1000, "model": TINY, "strategy": "wlb"}
+    inputs = eq.PlanInputs(**arguments, speeds=sequence([1000, 900]), queues=sequence([500, 800]))
+    fields = dict(inputs.fields)
+    assert (fields["speeds"], fields["queues"]) == ("1000,900", "500,800")
+    assert inputs == replace(inputs)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -80,7 +90,10 @@ def test_options_of_waiting_reach_the_planner() -> None:
         ({"hardware": "no-such-machine"}, "hardware 'no-such-machine' is not known, field hardware: "),
         ({"hardware": "/no/such/file.json"}, "/no/such/file.json"),
         ({"strategy": "best"}, "strategy 'best' is not known, field strategy: use one of plain, "),
-        ({"strategy": "libra", "max_delay": 2}, "strategy 'libra' holds no document for later steps, field max_delay: "),
+        (
+            {"strategy": "libra", "max_delay": 2},
+            "strategy 'libra' holds no document for later steps, field max_delay: ",
+        ),
         ({"repack_window": 2}, "strategy 'equipoise' does not repack global batches, field repack_window: "),
         ({"queues": [500]}, "strategy 'equipoise' has no outlier queues, field queues: "),
         ({"dp_sync": "often"}, "dp_sync 'often' is not known, field dp_sync: "),
@@ -90,6 +103,12 @@ def test_options_of_waiting_reach_the_planner() -> None:
         ({"masks": [eq.Mask("diagonal", layers=4)]}, "is no mask, field masks[0]: "),
         ({"masks": [eq.Mask(layers=3)]}, "masks are given for 3 layers and the model has 4, field masks: "),
         ({"masks": [eq.Mask("sliding_window", 0, 4)]}, "masks[0].window 0 is out of range, field masks[0].window: "),
+        ({"masks": eq.Mask(layers=4)}, "is no sequence, field masks: give a list of Mask"),
+        ({"masks": 5}, "masks 5 is no sequence, field masks: "),
+        ({"speeds": 5}, "speeds 5 is no sequence, field speeds: give a list of whole numbers"),
+        ({"speeds": [1000.5] * 8}, "speeds 1000.5 is not an integer of 64 bits, field speeds: "),
+        ({"queues": "500"}, "queues '500' is no sequence, field queues: "),
+        ({"queues": None}, "queues None is no sequence, field queues: "),
         ({"align": 0}, "align 0 is out of range, field align: "),
         ({"exchange_bytes": 0}, "exchange_bytes 0 is out of range, field exchange_bytes: "),
         ({"speeds": [1000]}, "1 speeds are given for 8 ranks of dp x cp, field speeds: "),
