@@ -27,17 +27,32 @@ class Run(NamedTuple):
 def planned_steps(run: Run, inputs: Any, place: Place) -> Iterator[tuple[Position, Any]]:
     """Plans of this rank, agreed with all others, each with the position after it."""
     options, done = run.options, run.start.steps
+    if is_done(options, done):
+        return
     for epoch in range(run.start.epoch, options.epochs):
         state = run.start.sampler if epoch == run.start.epoch else None
         sampler = make_sampler(run, inputs, epoch, state)
         agree(place, f"before step {done}", lambda sampler=sampler: agreement.check(sampler))
         for step in sampler:
-            if options.steps is not None and done == options.steps:
-                return
             agree(place, f"on step {done}", lambda sampler=sampler, step=step: agreement.check_step(sampler, step))
             place.doing = f"step {done}"
             done += 1
             yield Position(done, epoch, step.state_after), step
+            if is_done(options, done):
+                return
+
+
+def is_done(options: Options, steps: int) -> bool:
+    return options.steps is not None and steps >= options.steps
+
+
+def early_end(run: Run, done: int) -> str | None:
+    """Why the run ended at this step, where that is not what was asked for."""
+    if is_done(run.options, run.start.steps):
+        return f"nothing to train: the checkpoint is at step {run.start.steps} and --steps is {run.options.steps}"
+    if run.options.steps is not None and done < run.options.steps:
+        return f"the epochs ended at step {done} of {run.options.steps}"
+    return f"nothing to train: the epochs ended at step {done}" if done == run.start.steps else None
 
 
 def agree_on_options(options: Options, place: Place) -> None:

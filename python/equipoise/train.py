@@ -20,7 +20,7 @@ from equipoise.corpus import read_corpus, standard_library
 from equipoise.demo import check_demo, compare
 from equipoise.faults import FAILED, WRONG_USE, Place, RunError, end, end_after
 from equipoise.options import Options, parse_options
-from equipoise.plans import Run, agree_on_options, planned_steps
+from equipoise.plans import Run, agree_on_options, early_end, planned_steps
 from equipoise.progress import Progress
 from equipoise.ranks import connect, make_inputs, make_mesh, read_world, share_hardware
 from equipoise.steps import StepCost, make_trainer, train_step
@@ -80,6 +80,7 @@ def train(run: Run, mesh: DeviceMesh, place: Place) -> int:
     if options.resume:
         checkpoint.restore(options.resume, trainer)
     progress = Progress(options.steps) if world.rank == 0 else None
+    position = run.start
     for position, step in planned_steps(run, inputs, place):
         cost = train_step(trainer, step)
         if progress:
@@ -89,6 +90,8 @@ def train(run: Run, mesh: DeviceMesh, place: Place) -> int:
             checkpoint.save(options.out, trainer, position, checkpoint.identity(options, run.corpus))
     if progress:
         progress.close()
+        if why := early_end(run, position.steps):
+            print(why, flush=True)
     return 0
 
 
