@@ -90,6 +90,18 @@ class ModelShape:
     vocabulary: int = 1
 
 
+class DefaultSize(int):
+    """A number that inputs found for None: given again, as dataclasses.replace does, it is found again."""
+
+
+class DefaultMasks(tuple):
+    """Masks that inputs found for None, likewise."""
+
+
+def is_default(value: Any) -> bool:
+    return value is None or isinstance(value, DefaultSize | DefaultMasks)
+
+
 @dataclass(frozen=True)
 class PlanInputs:
     """Everything that decides a plan but the documents and their order, which come with the sampler.
@@ -99,7 +111,8 @@ class PlanInputs:
     model: a ModelShape, or a name such as "llama3-8b"; hardware: "h100" or the path of a hardware file.
     masks: their layers sum to the model's; None: causal in all layers. speeds: of each rank of dp x cp, in parts per
     thousand. max_delay: steps that a document may be held; None: 0, or for wlb no bound. queues: outlier thresholds of
-    wlb, in tokens. repack_window: global batches that fixed repacks together.
+    wlb, in tokens. repack_window: global batches that fixed repacks together. What None stands for can be read from
+    pool, max_tokens and masks, and dataclasses.replace finds it again for what it changes.
     """
 
     mesh: Mesh = Mesh()
@@ -122,12 +135,14 @@ class PlanInputs:
 
     def __post_init__(self) -> None:
         core, model = make_core(self)
+        size_of = {name: DefaultSize if is_default(getattr(self, name)) else int for name in ("pool", "max_tokens")}
+        masks_of = DefaultMasks if is_default(self.masks) else tuple
         found = {
-            "pool": core.pool,
-            "max_tokens": core.limits.max_tokens,
+            "pool": size_of["pool"](core.pool),
+            "max_tokens": size_of["max_tokens"](core.limits.max_tokens),
             "model": ModelShape(**{field.name: getattr(model, field.name) for field in fields(ModelShape)}),
             "heads": Heads(core.heads.query, core.heads.kv, core.heads.size),
-            "masks": tuple(Mask(mask.kind.name, mask.window_tokens, mask.layers) for mask in core.masks),
+            "masks": masks_of(Mask(mask.kind.name, mask.window_tokens, mask.layers) for mask in core.masks),
             "speeds": tuple(core.speeds_ppt),
             "queues": tuple(core.delay.queue_tokens),
             "core": core,
@@ -151,7 +166,7 @@ def make_core(inputs: PlanInputs) -> tuple[_core.PlanInputs, _core.ModelShape]:
     core.strategy = text("strategy", inputs.strategy)
     core.dp_sync = text("dp_sync", inputs.dp_sync)
     fill(core.mesh, "mesh", inputs.mesh, Mesh)
-    core.pool = _core.default_pool(core.mesh.dp) if inputs.pool is None else integer("pool", inputs.pool)
+    core.pool = _core.default_pool(core.mesh.dp) if is_default(inputs.pool) else integer("pool", inputs.pool)
     core.micro_steps = integer("micro_steps", inputs.micro_steps)
     core.heads = _core.heads_of(model, core.mesh.tp)
     core.cost = _core.make_cost_table(model, hardware, core.mesh.tp)
@@ -167,7 +182,9 @@ def make_core(inputs: PlanInputs) -> tuple[_core.PlanInputs, _core.ModelShape]:
 
 def fill_limits(limits: _core.Limits, inputs: PlanInputs) -> None:
     limits.window_tokens = integer("window", inputs.window)
-    limits.max_tokens = limits.window_tokens if inputs.max_tokens is None else integer("max_tokens", inputs.max_tokens)
+    limits.max_tokens = (
+        limits.window_tokens if is_default(inputs.max_tokens) else integer("max_tokens", inputs.max_tokens)
+    )
     limits.align_tokens = integer("align", inputs.align)
     if inputs.exchange_bytes is not None:
         limits.exchange_bytes = integer("exchange_bytes", inputs.exchange_bytes)
@@ -197,7 +214,7 @@ def make_model(model: str | ModelShape) -> _core.ModelShape:
 
 
 def make_masks(masks: Sequence[Mask] | None, layers: int) -> list[_core.Mask]:
-    given = [Mask(layers=layers)] if masks is None else items("masks", masks, "Mask")
+    given = [Mask(layers=layers)] if is_default(masks) else items("masks", masks, "Mask")
     return [make_mask(f"masks[{i}]", mask) for i, mask in enumerate(given)]
 
 

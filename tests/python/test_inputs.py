@@ -130,6 +130,17 @@ def test_inputs_pickle_and_can_be_changed_in_one_field() -> None:
     assert {name for name, value in inputs.fields if changed[name] != value} == {"strategy"}
 
 
+def test_a_change_finds_the_defaults_again_and_keeps_what_was_given() -> None:
+    inputs = pickle.loads(pickle.dumps(eq.PlanInputs(mesh=eq.Mesh(dp=8), window=1000, model=TINY)))
+    changed = replace(inputs, mesh=eq.Mesh(dp=12), window=4000, model="llama3-8b")
+    assert (changed.pool, changed.max_tokens, changed.masks) == (6, 4000, (eq.Mask(layers=32),))
+    assert replace(replace(changed, window=128), window=256).max_tokens == 256
+    given = eq.PlanInputs(mesh=eq.Mesh(dp=8), pool=8, window=1000, max_tokens=2000, model=TINY)
+    assert replace(given, window=128).max_tokens == 2000
+    with pytest.raises(ValueError, match="pool 8 does not divide dp 12, field pool: "):
+        replace(given, mesh=eq.Mesh(dp=12))
+
+
 def test_a_broken_hardware_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "machine.json"
     path.write_text("{")
