@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from equipoise import _core
+from equipoise.inputs import integer
 
 if TYPE_CHECKING:
     from equipoise.sampler import StepSampler
@@ -77,16 +78,16 @@ class MicroStep:
 
     def exchange(self, mask: int = 0) -> MicroExchange:
         """What PooledAttention reads for the layers of this mask."""
-        return self._get("exchange", mask)
+        return self._get("exchange", integer("mask", mask))
 
     def loads(self, mask: int = 0) -> list[dict[str, Any]]:
         """Predicted load of each pool member in one layer: attention_ns, linear_ns, exchange_ns (forward, backward),
         pairs, sent_bytes and received_bytes (forward)."""
-        return self._get("loads", mask)
+        return self._get("loads", integer("mask", mask))
 
     def home_loads(self, mask: int = 0) -> list[dict[str, Any]]:
         """The same if every tile had stayed with the owner of its rows."""
-        return self._get("home_loads", mask)
+        return self._get("home_loads", integer("mask", mask))
 
     def drawing(self) -> dict[str, Any]:
         """sequences: segments [document, begin, length] by replica in pool; tiles: [mask, replica, segment, q_begin,

@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 
 from equipoise import _core
-from equipoise.inputs import PlanInputs, integer
+from equipoise.inputs import PlanInputs, integer, integers, items
 from equipoise.micro_step import MicroStep, Place
 
 STATE_VERSION = 1
+LARGEST_STEP = 2**40  # of a state: sums stay far from 64 bits
+HELD_NUMBERS = 5  # document, first token, tokens, step of arrival, queue
 
 
 class Step:
@@ -61,6 +63,8 @@ class StepSampler:
         state: dict[str, Any] | None = None,
         loss_tokens: Sequence[int] | np.ndarray | None = None,
     ) -> None:
+        if not isinstance(inputs, PlanInputs):
+            raise ValueError(f"inputs {inputs!r} are no PlanInputs, field inputs: give equipoise.PlanInputs")
         self.inputs = inputs
         self.core = _core.PlanInputs(inputs.core)
         self.core.arrival.seed = integer("seed", seed)
@@ -126,22 +130,30 @@ class StepSampler:
         return same
 
     def load(self, state: dict[str, Any]) -> _core.PackerState:
+        if not isinstance(state, dict):
+            raise ValueError(f"{state!r} is no state, sampler state: give the state_after of a step, or None")
         for name, value in ({"version": STATE_VERSION} | self.identity()).items():
             if name not in state or state[name] != value:
                 raise ValueError(
                     f"{name} was {state.get(name)} when the state was saved and is {value} now, sampler state: "
                     "give the arguments with which it was saved, or begin without a state"
                 )
-        try:
-            held = [tuple(integer("state.held", number) for number in row) for row in state["held"]]
-            return _core.make_state(
-                integer("state.step", state["step"]),
-                integer("state.position", state["position"]),
-                integer("state.arrived_tokens", state["arrived_tokens"]),
-                held,
-            )
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"the state is broken ({error}), sampler state: give one that a sampler made") from error
+        if missing := [name for name in ("step", "position", "arrived_tokens", "held") if name not in state]:
+            raise ValueError(f"it lacks {', '.join(missing)}, sampler state: give one that a sampler made")
+        step, *progress = (integer(f"state.{name}", state[name]) for name in ("step", "position", "arrived_tokens"))
+        if not 0 <= step <= LARGEST_STEP:
+            raise ValueError(f"step {step} is absurd, sampler state: give one that a sampler made")
+        return _core.make_state(step, *progress, [held_row(row) for row in items("state.held", state["held"], "rows")])
+
+
+def held_row(row: Any) -> tuple[int, ...]:
+    numbers = tuple(integers("state.held", row))
+    if len(numbers) != HELD_NUMBERS:
+        raise ValueError(
+            f"state.held has the row {list(numbers)}, sampler state: "
+            "give rows of document, first token, tokens, step of arrival and queue"
+        )
+    return numbers
 
 
 def plan_step(  # noqa: PLR0913 - what the command's flags say

@@ -148,6 +148,41 @@ def test_wrong_arguments_are_value_errors(arguments: dict, message: str) -> None
     assert message in str(error.value)
 
 
+@pytest.mark.parametrize("inputs", [5, None, "plain"])
+def test_what_is_no_inputs_is_refused(inputs) -> None:
+    with pytest.raises(ValueError, match=f"inputs {inputs!r} are no PlanInputs, field inputs: "):
+        eq.StepSampler(LENGTHS, inputs)
+
+
+@pytest.mark.parametrize("state", [5, "x", []])
+def test_what_is_no_state_is_refused(state) -> None:
+    with pytest.raises(ValueError, match="is no state, sampler state: give the state_after of a step, or None"):
+        eq.StepSampler(LENGTHS, inputs_for(), state=state)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"held": [[1, 2, 3]]},
+            "state.held has the row [1, 2, 3], sampler state: give rows of document, first token, ",
+        ),
+        ({"held": 5}, "state.held 5 is no sequence, field state.held: "),
+        ({"held": [5]}, "state.held 5 is no sequence, field state.held: "),
+        ({"step": 2**63 - 1}, "step 9223372036854775807 is absurd, sampler state: "),
+        ({"step": -1}, "step -1 is absurd, sampler state: "),
+        ({"position": "x"}, "state.position 'x' is not an integer of 64 bits, "),
+    ],
+)
+def test_a_broken_state_says_what_is_broken(change: dict, message: str) -> None:
+    state = next(iter(eq.StepSampler(LENGTHS, inputs_for()))).state_after
+    with pytest.raises(ValueError) as error:
+        next(iter(eq.StepSampler(LENGTHS, inputs_for(), state=state | change)))
+    assert message in str(error.value)
+    with pytest.raises(ValueError, match="it lacks step, sampler state: "):
+        eq.StepSampler(LENGTHS, inputs_for(), state={n: v for n, v in state.items() if n != "step"})
+
+
 def test_an_overlong_document_under_policy_error_is_refused_at_the_start() -> None:
     with pytest.raises(ValueError, match=r"length 5000 is above the window of 512 tokens, document 301"):
         eq.StepSampler([1] * 301 + [5000], inputs_for(overlong="error"))
@@ -170,6 +205,9 @@ def test_an_unknown_mask_is_an_error() -> None:
     for micro in (step.micro_steps[0], pickle.loads(pickle.dumps(step)).micro_steps[0]):
         with pytest.raises(IndexError, match="there is no mask 1"):
             micro.exchange(mask=1)
+        for mask in (None, "a", 0.5):
+            with pytest.raises(ValueError, match=f"mask {mask!r} is not an integer of 64 bits, field mask: "):
+                micro.exchange(mask)
 
 
 def test_a_step_is_the_same_after_pickling() -> None:
