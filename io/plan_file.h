@@ -8,20 +8,8 @@
 #include "equipoise/model/plan_inputs.h"
 #include "equipoise/study/planned_step.h"
 
-// The plan file: JSON lines, one optimizer step a line. Keys of version 1:
-//   format, version   "equipoise.plan", 1
-//   step              index from 0
-//   inputs            all that determines the plan, by value
-//   inputs_hash       hash of the inputs, 16 hexadecimal digits
-//   arrived           [first, end): positions of the arrival order
-//   documents         [[id, tokens, loss_tokens], ...]: all that arrived or were held before
-//   sequences         [[[id, begin, length], ...], ...]: dp x micro_steps of them; begin counts from the start of the
-//   document placement         [[micro_step, replica], ...] by sequence sharding          [rule, ...] by sequence
-//   shards            [[[segment, begin, length, cp_rank], ...], ...] by sequence; begin counts from the start of the
-//   segment tiles             [[mask, sequence, segment, q_begin, q_length, head_begin, heads, replica, cp_rank,
-//   round], ...] held              [[id, begin, length, since_step, queue], ...] after the step untrained {dropped:
-//   [[id, tokens], ...], truncated: [[id, tokens], ...]} summary           the fields of StepSummary
-// A brief line has no shards and no tiles. Messages are never written: they follow from shards and tiles.
+// The plan file: JSON lines, one optimizer step a line. docs/plan-file.md has all keys of version 1.
+// Messages are never written: they follow from shards and tiles.
 
 namespace equipoise {
 

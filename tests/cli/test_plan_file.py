@@ -1,5 +1,6 @@
 """The form of a plan file: which keys a line has, and what a reader refuses."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ from program import refusal, run
 def test_a_line_has_the_keys_that_readers_rely_on(tmp_path: Path) -> None:
     line = read(make_plan(tmp_path))[0]
     head = ["format", "version", "step", "inputs", "inputs_hash", "arrived", "documents"]
-    packing = ["sequences", "placement", "sharding", "shards", "tiles", "arrived_tokens", "held", "untrained", "summary"]
-    assert list(line) == head + packing
+    packing = ["sequences", "placement", "sharding", "shards", "tiles"]
+    state = ["arrived_tokens", "held", "untrained", "summary"]
+    assert list(line) == head + packing + state
     assert (line["format"], line["version"], line["step"]) == ("equipoise.plan", 1, 0)
     assert line["inputs"]["mesh"] == {
         "dp": 4, "pp": 1, "cp": 2, "tp": 1, "ranks_per_node": 8, "order": ["pp", "dp", "cp", "tp"]
@@ -86,3 +88,11 @@ def test_a_newer_version_says_so_and_another_file_too(tmp_path: Path) -> None:
     path.write_text("7\n8\n")
     assert refusal("verify", path) == f"this is 7, line 1 of {path}: give a JSON object"
     assert refusal("verify", tmp_path / "none").startswith("the file cannot be opened (No such file or directory), ")
+
+
+def test_the_document_has_every_key(tmp_path: Path) -> None:
+    line = read(make_plan(tmp_path))[0]
+    text = (Path(__file__).parents[2] / "docs" / "plan-file.md").read_text()
+    rows = [row.split("|")[1] for row in text.splitlines() if row.startswith("| `")]
+    documented = [key for row in rows for key in re.findall(r"`(\w+)`", row)]
+    assert sorted(documented) == sorted([*line, *line["inputs"], *line["summary"]])
