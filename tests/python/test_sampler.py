@@ -230,7 +230,7 @@ def test_the_hash_covers_inputs_and_lengths() -> None:
         assert other.hash != sampler.hash
 
 
-def test_planned_steps_pass_the_checkers_as_lines_of_a_plan_file(tmp_path) -> None:
+def test_planned_steps_pass_the_checkers_as_lines_of_a_plan_file(tmp_path, monkeypatch) -> None:
     inputs = inputs_for(strategy="libra")
     documents = LENGTHS[:60]
     lines, state = [], None
@@ -248,3 +248,8 @@ def test_planned_steps_pass_the_checkers_as_lines_of_a_plan_file(tmp_path) -> No
     assert "slot used once" in [violation["rule"] for violation in eq.verify_plan(path)["violations"]]
     with pytest.raises(ValueError, match="/no/such/plan"):
         eq.verify_plan("/no/such/plan")
+    odd = path.rename(tmp_path / "{odd.jsonl")
+    monkeypatch.chdir(tmp_path)
+    assert eq.verify_plan(odd.relative_to(tmp_path))["violations"]
+    with pytest.raises(ValueError, match="None is no plan file, equipoise.verify_plan: give its path or its text"):
+        eq.verify_plan(None)
