@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed  # the operator's library needs its symbols and finds groups by its names
 
+from equipoise.micro_step import MicroExchange
+
 if TYPE_CHECKING:
     from equipoise.groups import PoolGroups
 
@@ -53,7 +55,21 @@ class PooledAttention(torch.nn.Module):
 
         exchange: micro.exchange(mask), or its program as an int64 tensor.
         """
-        program = exchange if isinstance(exchange, torch.Tensor) else torch.from_numpy(exchange.program)
+        program = exchange if isinstance(exchange, torch.Tensor) else program_of(exchange)
+        if not isinstance(q, torch.Tensor) or q.dim() != 3 or q.shape[-1] < 1:
+            what = f"has shape {list(q.shape)}" if isinstance(q, torch.Tensor) else f"is {type(q).__name__}"
+            raise ValueError(f"q {what}, equipoise.PooledAttention: give q as a tensor [T, Hq, D] with D >= 1")
+        for name, tensor in (("k", k), ("v", v)):
+            if not isinstance(tensor, torch.Tensor):
+                raise ValueError(
+                    f"{name} is {type(tensor).__name__}, equipoise.PooledAttention: give {name} as a tensor [T, Hkv, D]"
+                )
         groups, scale = self.groups, q.shape[-1] ** -0.5
         out, _ = torch.ops.equipoise.attention_forward(q, k, v, program, groups.dispatch, groups.give_back, scale)
         return out
+
+
+def program_of(exchange: Any) -> torch.Tensor:
+    if not isinstance(exchange, MicroExchange):
+        raise ValueError(f"exchange is {type(exchange).__name__}, equipoise.PooledAttention: give micro.exchange(mask)")
+    return torch.from_numpy(exchange.program)

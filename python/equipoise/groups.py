@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import torch.distributed as dist
 
+from equipoise.inputs import Mesh, integer
+
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
-
-    from equipoise import Mesh
 
 AXES = ("pp", "dp", "cp", "tp")
 
@@ -45,6 +45,7 @@ def pool_groups(mesh: Mesh | DeviceMesh, pool: int, timeout: timedelta | None = 
     neighbouring replicas x cp ranks, for each (pipeline stage, TP rank). timeout: of the exchanges; None: torch's own.
     Raises ValueError for a mesh that does not hold all ranks, or whose order the groups cannot keep.
     """
+    pool = integer("pool", pool)
     sizes, rank_at = _layout(mesh)
     world = sizes["pp"] * sizes["dp"] * sizes["cp"] * sizes["tp"]
     if world != dist.get_world_size():
@@ -74,6 +75,8 @@ def pool_groups(mesh: Mesh | DeviceMesh, pool: int, timeout: timedelta | None = 
 def _layout(mesh):
     """The size of each axis, and a function from (stage, replica, cp_rank, tp_rank) to a global rank."""
     if not hasattr(mesh, "mesh_dim_names"):
+        if not isinstance(mesh, Mesh):
+            raise ValueError(f"{mesh!r} is no mesh, equipoise.pool_groups: give an equipoise.Mesh or a DeviceMesh")
         sizes = {axis: getattr(mesh, axis) for axis in AXES}
         return (
             sizes,

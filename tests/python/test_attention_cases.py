@@ -194,3 +194,21 @@ def test_cuda_is_refused_by_name_where_its_kernels_are_not_built():
     cuda = torch._C.DispatchKeySet(torch._C.DispatchKey.CUDA)
     with pytest.raises(ValueError, match="CUDA kernels are not built in this version, equipoise::.*: move q, k and v"):
         attention_forward.default.redispatch(cuda, *call.values())
+
+
+ROWS = torch.zeros(7, 4, 8)
+
+
+@pytest.mark.parametrize(
+    ("q", "k", "program", "message"),
+    [
+        (ROWS, ROWS, None, r"exchange is NoneType, .*: give micro.exchange\(mask\)"),
+        (ROWS[0, 0, 0], ROWS, torch.zeros(1), r"q has shape \[\], equipoise.PooledAttention: give q as a tensor"),
+        (ROWS[..., :0], ROWS, torch.zeros(1), r"q has shape \[7, 4, 0\], equipoise.PooledAttention: "),
+        (ROWS.numpy(), ROWS, torch.zeros(1), "q is ndarray, equipoise.PooledAttention: "),
+        (ROWS, ROWS.numpy(), torch.zeros(1), "k is ndarray, equipoise.PooledAttention: give k as a tensor"),
+    ],
+)
+def test_what_is_no_tensor_or_exchange_is_refused(q, k, program, message):
+    with pytest.raises(ValueError, match=message):
+        PooledAttention(ALONE)(q, k, k, program)

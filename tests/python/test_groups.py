@@ -61,6 +61,18 @@ def refusals():
     return texts
 
 
+@pytest.mark.parametrize(
+    ("mesh", "pool", "message"),
+    [
+        (None, 1, "None is no mesh, equipoise.pool_groups: give an equipoise.Mesh or a DeviceMesh"),
+        (eq.Mesh(), "1", "pool '1' is not an integer of 64 bits, field pool: "),
+    ],
+)
+def test_what_is_no_mesh_or_pool_is_refused(mesh, pool, message):
+    with pytest.raises(ValueError, match=message):
+        eq.pool_groups(mesh, pool)
+
+
 def test_impossible_meshes_are_refused_alike_on_every_rank():
     by_rank = run_ranks(4, refusals)
     assert all(texts == by_rank[0] for texts in by_rank)
