@@ -60,7 +60,13 @@ def state_of(trainer: Trainer) -> dict[str, Any]:
 
 def identity(options: Options, corpus: Corpus) -> dict[str, Any]:
     """What a run must share with the checkpoint it goes on from."""
-    return {"seed": options.seed, "model": options.model, "documents": len(corpus), "window": options.window}
+    return {
+        "seed": options.seed,
+        "model": options.model,
+        "documents": len(corpus),
+        "corpus": corpus.hash,
+        "window": options.window,
+    }
 
 
 def find_checkpoint(folder: Path) -> Path:

@@ -4,6 +4,7 @@ A corpus is one long array of bytes and the places where documents begin, so tha
 look-up on every replica: sequences move between replicas, and each loads what its plan tells it to.
 """
 
+import hashlib
 import re
 import sysconfig
 from collections.abc import Iterable
@@ -30,6 +31,13 @@ class Corpus:
     def lengths(self) -> np.ndarray:
         """Tokens of each document, int64 [documents]."""
         return np.diff(self.begins)
+
+    @property
+    def hash(self) -> str:
+        """Of the text and where documents begin: equal where the same tokens are trained on."""
+        content = hashlib.blake2b(self.begins.astype("<i8").tobytes(), digest_size=8)
+        content.update(np.ascontiguousarray(self.text))
+        return content.hexdigest()
 
     def __len__(self) -> int:
         return len(self.begins) - 1

@@ -55,10 +55,11 @@ def early_end(run: Run, done: int) -> str | None:
     return f"nothing to train: the epochs ended at step {done}" if done == run.start.steps else None
 
 
-def agree_on_options(options: Options, place: Place) -> None:
-    """Compares the flags of all ranks, but for places, which may have other names elsewhere. Errors: RunError."""
-    flags = [(name, str(value)) for name, value in asdict(options).items() if name not in PLACES]
-    agree(place, "before step 0", lambda: agreement.explain(agreement.gather_objects(flags, None)))
+def agree_on_run(run: Run, place: Place) -> None:
+    """Compares the flags of all ranks, and what is read from places, whose names may be others. Errors: RunError."""
+    fields = [(name, str(value)) for name, value in asdict(run.options).items() if name not in PLACES]
+    fields += [("corpus", run.corpus.hash), ("resume", f"at step {run.start.steps}")]
+    agree(place, "before step 0", lambda: agreement.explain(agreement.gather_objects(fields, None)))
 
 
 def agree(place: Place, when: str, compare: Callable[[], None]) -> None:

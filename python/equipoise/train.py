@@ -20,7 +20,7 @@ from equipoise.corpus import read_corpus, standard_library
 from equipoise.demo import check_demo, compare
 from equipoise.faults import FAILED, WRONG_USE, Place, RunError, end, end_after
 from equipoise.options import Options, parse_options
-from equipoise.plans import Run, agree_on_options, early_end, planned_steps
+from equipoise.plans import Run, agree_on_run, early_end, planned_steps
 from equipoise.progress import Progress
 from equipoise.ranks import connect, make_inputs, make_mesh, read_world, share_hardware
 from equipoise.steps import StepCost, make_trainer, train_step
@@ -67,7 +67,7 @@ def prepare(options: Options) -> Run:
 
 def start(run: Run, place: Place) -> int:
     connect(run.world, run.options.timeout)
-    agree_on_options(run.options, place)
+    agree_on_run(run, place)
     mesh = make_mesh(run.world)
     return compare(run, mesh, place) if run.options.demo else train(run, mesh, place)
 

@@ -73,6 +73,7 @@ def test_a_position_is_read_as_it_was_written(tmp_path: Path) -> None:
     [
         ({"version": 2}, "version 2 where 1 is read"),
         ({"seed": 5}, "seed is 5 there and 0 here"),
+        ({"corpus": "0"}, "corpus is 0 there and [0-9a-f]{16} here"),
         ({"documents": 9}, "documents is 9 there and 2 here"),
         ({"position": {"step": 1}}, "not a checkpoint of this program"),
         ({"position": None}, "not a checkpoint of this program"),

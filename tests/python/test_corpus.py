@@ -69,3 +69,9 @@ def test_what_cannot_be_trained_on_is_refused_with_a_remedy(tmp_path: Path, make
     make(path)
     with pytest.raises(ValueError, match=rf"^{what}, corpus {path}: give "):
         read_corpus(path)
+
+
+def test_texts_of_equal_lengths_have_other_hashes() -> None:
+    texts = [[b"ab", b"cd"], [b"ab", b"ce"], [b"abc", b"d"]]
+    assert len({build_corpus(text).hash for text in texts}) == 3
+    assert build_corpus(texts[0]).hash == build_corpus(texts[0]).hash

@@ -113,6 +113,19 @@ def test_ranks_with_different_seeds_end_before_the_first_step(arguments: list[st
         assert "step 0" in lines[0]
 
 
+def test_ranks_with_other_texts_of_equal_lengths_end_before_the_first_step(
+    arguments: list[str], tmp_path: Path
+) -> None:
+    text = Path(arguments[arguments.index("--corpus") + 1]).read_text()
+    other = tmp_path / "other"
+    other.write_text(text.replace("question", "quesTion"))
+    for code, stdout, stderr in finish(start(2, arguments, {1: ["--corpus", str(other)]})):
+        [line] = error_lines(stderr)
+        assert (code, "loss" in stdout) == (1, False)
+        assert FORM.match(line)
+        assert "field corpus" in line
+
+
 def test_a_rank_that_never_starts_is_named_as_missing(arguments: list[str]) -> None:
     environment = {**os.environ, "RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
     command = [sys.executable, "-m", "equipoise.train", *arguments, "--timeout", "3"]
