@@ -12,9 +12,11 @@ from typing import Any
 
 import torch.distributed as dist
 import torch.distributed.checkpoint as torch_checkpoint
+from torch.distributed.checkpoint import CheckpointException, FileSystemReader
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 
 from equipoise.corpus import Corpus
+from equipoise.faults import RunError, first_line
 from equipoise.options import Options
 from equipoise.steps import Trainer
 
@@ -30,12 +32,22 @@ class Position:
     epoch: int = 0
     sampler: dict[str, Any] | None = None
 
+    def __post_init__(self) -> None:
+        numbers = (self.steps, self.epoch)
+        if not all(type(number) is int and 0 <= number < 2**62 for number in numbers):
+            raise ValueError(f"steps and epoch are {numbers}")
+        if not isinstance(self.sampler, dict | None):
+            raise TypeError(f"the sampler's state is {self.sampler!r}")
+
 
 def save(folder: Path, trainer: Trainer, position: Position, identity: dict[str, Any]) -> None:
     """All ranks call it. Makes folder/step-000012."""
     final = folder / f"step-{position.steps:06d}"
     partial = final.with_suffix(".partial")
-    torch_checkpoint.save(state_of(trainer), checkpoint_id=partial)
+    try:
+        torch_checkpoint.save(state_of(trainer), checkpoint_id=partial)
+    except CheckpointException as error:
+        raise RunError(f"cannot be written, checkpoint {partial}: make room there ({reason(error)})") from error
     if dist.get_rank() == 0:
         record = {"format": "equipoise.checkpoint", "version": VERSION, **identity, "position": asdict(position)}
         (partial / POSITION).write_text(json.dumps(record) + "\n")
@@ -47,10 +59,30 @@ def save(folder: Path, trainer: Trainer, position: Position, identity: dict[str,
 def restore(folder: Path, trainer: Trainer) -> None:
     """All ranks call it with the same checkpoint: weights and optimizer as they were, bit for bit."""
     state = state_of(trainer)
-    torch_checkpoint.load(state, checkpoint_id=folder)
+    try:
+        torch_checkpoint.load(state, checkpoint_id=folder)
+    except CheckpointException as error:
+        raise RunError(f"cannot be read, checkpoint {folder}: give another --resume ({reason(error)})") from error
     set_state_dict(
         trainer.model, trainer.optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"]
     )
+
+
+def reason(error: CheckpointException) -> str:
+    """What the first rank that failed says; torch's own message is tracebacks."""
+    return next((first_line(failure[0]) for failure in error.failures.values()), first_line(error))
+
+
+def check_files(folder: Path) -> None:
+    """Whether all files of weights are there, each as long as it was written. Errors: ValueError."""
+    try:
+        parts = FileSystemReader(folder).read_metadata().storage_data.values()
+        for part in parts:
+            path = folder / part.relative_path
+            if path.stat().st_size < part.offset + part.length:
+                raise ValueError(f"{path.name} is cut short")
+    except Exception as error:  # a broken pickle raises anything
+        raise ValueError(f"weights are missing, checkpoint {folder}: give another --resume ({error})") from error
 
 
 def state_of(trainer: Trainer) -> dict[str, Any]:

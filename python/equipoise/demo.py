@@ -39,6 +39,10 @@ def check_demo(options: Options, world: World) -> Options:
     steps = STEPS if options.steps is None else options.steps
     if world.cp != 1:
         raise ValueError(f"cp={world.cp}, --demo: compare with cp=1, the report draws one rank a sequence")
+    if options.resume:
+        raise ValueError(
+            f"a checkpoint is given, --resume {options.resume}: --demo begins with new weights, leave it out"
+        )
     if steps <= UNCOUNTED:
         raise ValueError(
             f"{steps} steps where the first {UNCOUNTED} are not counted, --demo: give more than {UNCOUNTED} steps"

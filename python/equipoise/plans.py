@@ -72,6 +72,15 @@ def agree(place: Place, when: str, compare: Callable[[], None]) -> None:
         raise RunError(f"{found}, rank {place.rank} in the all_gather of {place.doing}: {remedy}") from error
 
 
+def check_start(run: Run, inputs: Any) -> None:
+    """Whether the run can go on from where it stood with these arguments. Errors: ValueError."""
+    state = run.start.sampler
+    try:
+        next(iter(make_sampler(run, inputs, run.start.epoch, state)), None)
+    except (TypeError, OverflowError, KeyError, IndexError) as error:
+        raise ValueError(f"the state is broken, --resume {run.options.resume}: give another one ({error})") from error
+
+
 def make_sampler(run: Run, inputs: Any, epoch: int, state: dict[str, Any] | None) -> "eq.StepSampler":
     return eq.StepSampler(
         run.corpus.lengths,

@@ -20,7 +20,7 @@ from equipoise.corpus import read_corpus, standard_library
 from equipoise.demo import check_demo, compare
 from equipoise.faults import FAILED, WRONG_USE, Place, RunError, end, end_after
 from equipoise.options import Options, parse_options
-from equipoise.plans import Run, agree_on_run, early_end, planned_steps
+from equipoise.plans import Run, agree_on_run, check_start, early_end, planned_steps
 from equipoise.progress import Progress
 from equipoise.ranks import connect, make_inputs, make_mesh, read_world, share_hardware
 from equipoise.steps import StepCost, make_trainer, train_step
@@ -51,13 +51,15 @@ def prepare(options: Options) -> Run:
     world = read_world(options)
     corpus = read_corpus(options.corpus) if options.corpus else standard_library()
     # Only rank 0 need have the hardware file; the others check the rest.
-    make_inputs(options, world, options.hardware if world.rank == 0 else "h100")
+    inputs = make_inputs(options, world, options.hardware if world.rank == 0 else "h100")
     if options.demo:
         options = check_demo(options, world)
     position = Position()
     if options.resume:
         options = replace(options, resume=checkpoint.find_checkpoint(options.resume))
         position = checkpoint.read_position(options.resume, checkpoint.identity(options, corpus))
+        checkpoint.check_files(options.resume)
+        check_start(Run(options, world, corpus, position), inputs)
     try:
         options.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:

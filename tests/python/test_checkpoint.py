@@ -1,6 +1,8 @@
 """A run that goes on from a checkpoint is the run that was not stopped, bit for bit."""
 
 import json
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from equipoise.checkpoint import Position, find_checkpoint, identity, read_position
 from equipoise.corpus import build_corpus
 from equipoise.options import parse_options
+from equipoise.train import prepare
 from launch import TINY, finish, start, write_corpus
 
 
@@ -95,3 +98,70 @@ def test_a_broken_record_is_refused(tmp_path: Path) -> None:
 def test_a_folder_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=rf"^no checkpoint, --resume {tmp_path}: give "):
         find_checkpoint(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run of one rank that saved its step 2."""
+    folder = tmp_path_factory.mktemp("saved")
+    corpus = write_corpus(folder / "text", paragraphs=40)
+    arguments = ["--corpus", str(corpus), "--out", str(folder), "--steps", "2", "--checkpoint-every", "2"]
+    [(code, _, stderr)] = finish(start(1, [*TINY, *arguments]))
+    assert code == 0, stderr
+    return folder
+
+
+def change_json(path: Path, **changes) -> None:
+    record = json.loads(path.read_text())
+    record["position"] |= changes
+    path.write_text(json.dumps(record))
+
+
+BROKEN = {
+    "steps is a text": lambda folder: change_json(folder / "position.json", steps="2"),
+    "epoch below 0": lambda folder: change_json(folder / "position.json", epoch=-1),
+    "state is a list": lambda folder: change_json(folder / "position.json", sampler=[1]),
+    "state is empty": lambda folder: change_json(folder / "position.json", sampler={}),
+    "no record": lambda folder: (folder / "position.json").write_bytes(b"\xff["),
+    "no weights": lambda folder: (folder / "__0_0.distcp").unlink(),
+    "weights cut": lambda folder: os.truncate(folder / "__0_0.distcp", 2000),
+    "no metadata": lambda folder: (folder / ".metadata").unlink(),
+    "metadata cut": lambda folder: os.truncate(folder / ".metadata", 100),
+}
+OTHER = (["--overlong", "drop"], ["--strategy", "fixed"], ["--demo"])
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_broken_checkpoint_is_refused_before_ranks_meet(
+    saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    shutil.copytree(saved / "step-000002", tmp_path / "step-000002")
+    BROKEN[broken](tmp_path / "step-000002")
+    refuse(saved, tmp_path, monkeypatch, [])
+
+
+@pytest.mark.parametrize("other", OTHER)
+def test_a_checkpoint_is_refused_with_other_arguments(
+    saved: Path, monkeypatch: pytest.MonkeyPatch, other: list[str]
+) -> None:
+    refuse(saved, saved, monkeypatch, other)
+
+
+def refuse(saved: Path, checkpoint: Path, monkeypatch: pytest.MonkeyPatch, more: list[str]) -> None:
+    for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR"):
+        monkeypatch.delenv(name, raising=False)
+    arguments = ["--corpus", str(saved / "text"), "--out", str(saved), "--steps", "9", "--resume", str(checkpoint)]
+    prepare(parse_options([*TINY, *arguments[:-1], str(saved)]))  # what is whole is taken
+    with pytest.raises(ValueError, match=r"^\S.*, .*: .+$"):
+        prepare(parse_options([*TINY, *arguments, *more]))
+
+
+def test_weights_that_only_torch_finds_broken_end_without_a_traceback(saved: Path, tmp_path: Path) -> None:
+    shutil.copytree(saved / "step-000002", tmp_path / "step-000002")
+    weights = tmp_path / "step-000002" / "__0_0.distcp"
+    weights.write_bytes(b"x" * weights.stat().st_size)
+    arguments = ["--corpus", str(saved / "text"), "--out", str(tmp_path), "--steps", "9", "--resume", str(tmp_path)]
+    [(code, _, stderr)] = finish(start(1, [*TINY, *arguments]))
+    assert code == 1
+    assert "Traceback" not in stderr
+    assert "equipoise: error: cannot be read, checkpoint" in stderr
