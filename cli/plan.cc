@@ -1,10 +1,12 @@
 // `equipoise plan`: plans steps until the documents end, and writes the plan file line by line.
+#include <filesystem>
 #include <memory>
 
 #include "cli/commands.h"
 #include "cli/planning_flags.h"
 #include "cli/table.h"
 #include "cli/terminal.h"
+#include "equipoise/base/errors.h"
 #include "equipoise/packing/arrival.h"
 #include "equipoise/study/planned_step.h"
 #include "io/files.h"
@@ -22,6 +24,16 @@ struct PlanFlags {
   bool brief = false;
   bool json = false;
 };
+
+/// A plan never replaces the lengths it is made of, nor does the part file that it grows in.
+void check_out(const PlanFlags& flags) {
+  if (flags.out.empty()) throw InputError("the name of the plan file is empty", "option --out", "give a file to write");
+  const std::string lengths = flags.planning.lengths == "-" ? "/dev/stdin" : flags.planning.lengths;
+  std::error_code ignored;
+  for (const std::string& written : {flags.out, flags.out + ".part"})
+    if (std::filesystem::is_regular_file(written, ignored) && std::filesystem::equivalent(lengths, written, ignored))
+      throw InputError("the plan would overwrite the lengths in " + written, "option --out", "give another file");
+}
 
 PlanReport plan_steps(const PlanFlags& flags, const PlanInputs& inputs, const Corpus& corpus) {
   PlanReport report{.file = flags.out,
@@ -119,6 +131,7 @@ std::string report_text(const PlanReport& report, bool colour) {
 }
 
 int run_plan(const PlanFlags& flags) {
+  check_out(flags);
   const PlanInputs inputs = make_inputs(flags.planning);
   const Corpus corpus = read_corpus(flags.planning, inputs);
   const PlanReport report = plan_steps(flags, inputs, corpus);

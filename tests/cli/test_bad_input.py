@@ -146,6 +146,29 @@ def test_a_plan_without_out_is_refused(tmp_path: Path) -> None:
     assert refusal("plan", lengths) == "--out is required, command line: run equipoise plan --help"
 
 
+@pytest.mark.parametrize("part", ["", ".part"])
+@pytest.mark.parametrize("piped", [False, True])
+def test_a_plan_never_overwrites_its_lengths(tmp_path: Path, part: str, piped: bool) -> None:
+    lengths = write_lengths(tmp_path / f"lengths{part}", [5, 6, 7])
+    (tmp_path / "link").symlink_to(tmp_path / "lengths")
+    out = tmp_path / "link" if not part else tmp_path / "lengths"
+    with lengths.open() as text:
+        command = [find_program(), "plan", "-" if piped else lengths, "--out", out]
+        done = subprocess.run(command, stdin=text, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"equipoise: error: the plan would overwrite the lengths in {out}{part}, option --out: give another file\n"
+    )
+    assert lengths.read_text() == "5\n6\n7\n"
+
+
+def test_a_plan_without_a_name_is_refused(tmp_path: Path) -> None:
+    lengths = write_lengths(tmp_path / "lengths.txt", [5])
+    assert refusal("plan", lengths, "--out", "") == (
+        "the name of the plan file is empty, option --out: give a file to write"
+    )
+
+
 def test_an_error_leaves_an_older_plan_alone(tmp_path: Path) -> None:
     lengths = write_lengths(tmp_path / "lengths.txt", [5, 6, 7])
     out = tmp_path / "plan.jsonl"
