@@ -19,14 +19,6 @@ std::vector<std::string> split(const std::string& text, char separator) {
   }
 }
 
-int64_t parse_integer(const std::string& text, const std::string& flag, const std::string& remedy) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size())
-    throw InputError("'" + text + "' is not an integer", "option " + flag, remedy);
-  return value;
-}
-
 Mask parse_mask(const std::string& text, int64_t layers_if_none) {
   const std::string remedy = "give masks as causal:31,sliding_window=4096:1";
   const std::vector<std::string> halves = split(text, ':');
@@ -45,6 +37,14 @@ Mask parse_mask(const std::string& text, int64_t layers_if_none) {
 }
 
 }  // namespace
+
+int64_t parse_integer(const std::string& text, const std::string& flag, const std::string& remedy) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size())
+    throw InputError("'" + text + "' is not an integer of 64 bits", "option " + flag, remedy);
+  return value;
+}
 
 Mesh parse_mesh(const std::string& text) {
   Mesh mesh;

@@ -14,6 +14,16 @@
 namespace equipoise {
 namespace {
 
+/// An option that is an int64_t, or an optional one. CLI11 by itself takes what does not fit for the largest that does,
+/// and what begins with a zero for octal.
+template <class Integer>
+void add_integer(CLI::App& command, const std::string& flag, Integer& value, const std::string& description) {
+  const auto read = [flag, &value](const std::string& text) {
+    value = parse_integer(text, flag, "give a whole number in decimal digits");
+  };
+  command.add_option_function<std::string>(flag, read, description)->type_name("INT");
+}
+
 int64_t at_least(int64_t value, int64_t least, const std::string& flag) {
   if (value < least)
     throw InputError(flag + " " + std::to_string(value) + " is too small", "option " + flag,
@@ -48,15 +58,15 @@ void add_corpus_flags(CLI::App& command, PlanningFlags& flags) {
           "File of document lengths: one integer a line, JSON lines, Megatron .idx or .npy; - is standard input")
       ->required();
   command.add_option("--mesh", flags.mesh, "Ranks on each axis [dp=8,pp=1,cp=1,tp=1]");
-  command.add_option("--ranks-per-node", flags.ranks_per_node, "Ranks that share the fast links [8]");
-  command.add_option("--pool", flags.pool, "Replicas that share attention, a divisor of dp [the largest up to 8]");
-  command.add_option("--window", flags.window, "Tokens of a packed sequence [131072]");
-  command.add_option("--max-tokens", flags.max_tokens, "Tokens that the memory of a sequence allows [the window]");
-  command.add_option("--align", flags.align, "Rows of a rank are padded to a multiple of this [1]");
-  command.add_option("--micro-steps", flags.micro_steps, "Sequences of each replica in an optimizer step [1]");
-  command.add_option("--steps", flags.steps, "Optimizer steps at most [all]");
-  command.add_option("--seed", flags.seed, "Seed of the order of documents with --shuffle [0]");
-  command.add_option("--epoch", flags.epoch, "Epoch, added to the seed [0]");
+  add_integer(command, "--ranks-per-node", flags.ranks_per_node, "Ranks that share the fast links [8]");
+  add_integer(command, "--pool", flags.pool, "Replicas that share attention, a divisor of dp [the largest up to 8]");
+  add_integer(command, "--window", flags.window, "Tokens of a packed sequence [131072]");
+  add_integer(command, "--max-tokens", flags.max_tokens, "Tokens that the memory of a sequence allows [the window]");
+  add_integer(command, "--align", flags.align, "Rows of a rank are padded to a multiple of this [1]");
+  add_integer(command, "--micro-steps", flags.micro_steps, "Sequences of each replica in an optimizer step [1]");
+  add_integer(command, "--steps", flags.steps, "Optimizer steps at most [all]");
+  add_integer(command, "--seed", flags.seed, "Seed of the order of documents with --shuffle [0]");
+  add_integer(command, "--epoch", flags.epoch, "Epoch, added to the seed [0]");
   command.add_flag("--shuffle", flags.shuffle, "Documents arrive in random order");
   command.add_option("--model", flags.model, "Model by name or file [llama3-8b]");
   command.add_option("--hardware", flags.hardware, "Hardware by name or file [h100]");
@@ -70,10 +80,11 @@ void add_strategy_flags(CLI::App& command, PlanningFlags& flags) {
   command.add_option("--strategy", flags.strategy,
                      "plain, allgather, ulysses, fixed, wlb, libra or equipoise [equipoise]");
   command.add_option("--queues", flags.queues, "Thresholds of outlier queues in tokens: 65536,98304 [none]");
-  command.add_option("--max-delay", flags.max_delay, "Steps that a document may be held [0; wlb: no bound]");
-  command.add_option("--repack-window", flags.repack_window, "Global batches repacked together by fixed [1]");
+  add_integer(command, "--max-delay", flags.max_delay, "Steps that a document may be held [0; wlb: no bound]");
+  add_integer(command, "--repack-window", flags.repack_window, "Global batches repacked together by fixed [1]");
   command.add_option("--dp-sync", flags.dp_sync, "Replicas wait for each other every step or micro_step [step]");
-  command.add_option("--exchange-bytes", flags.exchange_bytes, "Bytes that a rank may receive in one round [no limit]");
+  add_integer(command, "--exchange-bytes", flags.exchange_bytes,
+              "Bytes that a rank may receive in one round [no limit]");
   command.add_option("--speeds", flags.speeds,
                      "Speed of each rank of dp x cp in parts per thousand: 1000,900,... [all 1000]");
 }

@@ -61,6 +61,9 @@ Mesh parse_mesh(const std::string& text);
 /// single one. Errors: InputError.
 std::vector<Mask> parse_masks(const std::string& text, int64_t model_layers);
 
+/// "400", also as "0400": one integer in decimal digits. Errors: InputError with the flag's name.
+int64_t parse_integer(const std::string& text, const std::string& flag, const std::string& remedy);
+
 /// "65536,98304": integers with commas. Errors: InputError with the flag's name.
 std::vector<int64_t> parse_integers(const std::string& text, const std::string& flag);
 

@@ -92,6 +92,12 @@ def test_the_default_hardware_is_said(lengths: Path, tmp_path: Path) -> None:
     assert "nobody said" not in run("plan", lengths, *out, "--hardware", "h100").stdout
 
 
+def test_integers_are_decimal_up_to_their_last_bit(lengths: Path, tmp_path: Path) -> None:
+    flags = ["--window", "0400", "--seed", 2**63 - 1, "--out", tmp_path / "plan.jsonl"]
+    inputs = answer("plan", lengths, *SMALL, *flags)["inputs"]
+    assert (inputs["limits"]["window"], inputs["seed"]) == (400, 2**63 - 1)
+
+
 def test_steps_limits_what_is_planned(lengths: Path, tmp_path: Path) -> None:
     out = tmp_path / "plan.jsonl"
     for steps in [0, 1, 2]:
