@@ -40,10 +40,12 @@ std::string verdict_text(const FileVerdict& verdict, const std::string& file, bo
   if (verdict.replanned > 0)
     text += "Shards and tiles of " + grouped(verdict.replanned) + " brief steps were planned again from the inputs.\n";
   for (const std::string& what : verdict.unchecked) text += "Not checked: " + what + ".\n";
-  const std::string count = std::to_string(verdict.violations.size());
+  const size_t violations = verdict.violations.size();
+  const std::string count = std::to_string(violations);
   return text +
          (valid ? tint("valid", Tint::green, colour) + ": "
-                : tint("not valid", Tint::red, colour) + ": " + count + " violations in ") +
+                : tint("not valid", Tint::red, colour) + ": " + count +
+                      (violations == 1 ? " violation in " : " violations in ")) +
          file + "\n";
 }
 
@@ -53,6 +55,7 @@ int run_verify(const VerifyFlags& flags) {
     Progress progress("checking");
     verdict = verify_plan_file(flags.file, [&](int64_t steps) { progress.show(steps, 0, "steps"); });
   }
+  verdict.unchecked.push_back("whether lines are missing at the end: a file does not say how many documents there are");
   const std::string file = display_name(flags.file);
   print(flags.json ? report_json(verdict, file) : verdict_text(verdict, file, shows_colour()));
   return verdict.violations.empty() ? 0 : 1;

@@ -191,6 +191,15 @@ def test_a_plan_is_read_from_standard_input(tmp_path: Path) -> None:
     assert answer("verify", "-", text=text)["file"] == "standard input"
 
 
+def test_a_missing_end_cannot_be_known_and_that_is_said(tmp_path: Path) -> None:
+    path = make_plan(tmp_path)
+    whole = read(path)
+    for count in [0, 1, len(whole)]:
+        verdict = answer("verify", write(path, whole[:count]))
+        assert (verdict["steps"], verdict["valid"]) == (count, True)
+        assert verdict["unchecked"][-1].startswith("whether lines are missing at the end: ")
+
+
 def test_what_was_not_checked_is_said(tmp_path: Path) -> None:
     flags = ["--mesh", "dp=2", "--window", "64", "--strategy", "fixed", "--shuffle", "--steps", "1"]
     path = make_plan(tmp_path, *flags)
