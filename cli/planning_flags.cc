@@ -84,7 +84,7 @@ void add_strategy_flags(CLI::App& command, PlanningFlags& flags) {
   add_integer(command, "--repack-window", flags.repack_window, "Global batches repacked together by fixed [1]");
   command.add_option("--dp-sync", flags.dp_sync, "Replicas wait for each other every step or micro_step [step]");
   add_integer(command, "--exchange-bytes", flags.exchange_bytes,
-              "Bytes that a rank may receive in one round [no limit]");
+              "Bytes of received rows that a rank may hold at once, forward [no limit]");
   command.add_option("--speeds", flags.speeds,
                      "Speed of each rank of dp x cp in parts per thousand: 1000,900,... [all 1000]");
 }
