@@ -18,6 +18,15 @@ namespace {
 
 constexpr size_t shown_steps = 20;
 
+constexpr const char* columns =
+    "Columns of the table:\n"
+    "sequences / bound: attention work of sequences, heaviest over mean; no plan is below the bound\n"
+    "pools / bound: the same for the sums over the sequences of a pool in one micro-step\n"
+    "ranks / bound: the same for the attention time of the ranks inside each pool\n"
+    "moved q rows, kv rows: rows of queries, of keys and values, sent to another rank in a layer, on average\n"
+    "most sent: bytes that the rank which sends most sends in the forward pass of the step\n"
+    "rounds: exchanges one after the other in a layer, at most; 1 where nothing travels";
+
 struct PlanFlags {
   PlanningFlags planning;
   std::string out;
@@ -144,6 +153,7 @@ int run_plan(const PlanFlags& flags) {
 void add_plan(CLI::App& program, Run& run) {
   CLI::App* const command = program.add_subcommand("plan", "Plan optimizer steps and write them to a file");
   const auto flags = std::make_shared<PlanFlags>();
+  command->footer(columns);
   add_corpus_flags(*command, flags->planning);
   add_strategy_flags(*command, flags->planning);
   command->add_option("--out", flags->out, "Plan file to write")->required();

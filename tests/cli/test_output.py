@@ -25,7 +25,8 @@ def words_of_help(text: str) -> str:
     lines = [line.strip() for line in text.splitlines()]
     entry = re.compile(r"(-h,--help|--?[\w-]+|[A-Z]+|[a-z]+)(?: (?:TEXT|INT|REQUIRED))*\s{2,}(\S.*)")
     found = [entry.fullmatch(line) for line in lines]
-    return "".join(f"{match[1]}  {match[2]}\n" for match in found if match)
+    footer = " ".join(text.partition("\nColumns of the table:")[2].split())
+    return "".join(f"{match[1]}  {match[2]}\n" for match in found if match) + (footer and footer + "\n")
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
