@@ -8,6 +8,7 @@ from typing import NoReturn
 import equipoise as eq
 from equipoise.corpus import VOCABULARY
 
+DAY_S = 86400
 MESH = {"dp": 0, "cp": 1}
 MODEL = {"layers": 2, "hidden": 256, "query_heads": 4, "kv_heads": 2, "head_size": 64, "ffn": 512}
 
@@ -41,6 +42,17 @@ class Options:
     demo: bool
 
 
+class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
+    """Shows defaults that tell something, as they are written on a command line."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        if isinstance(action.default, dict):
+            return f"{action.help} (default: {','.join(f'{name}={n}' for name, n in action.default.items())})"
+        if action.default in (None, (), False):
+            return action.help
+        return super()._get_help_string(action)
+
+
 class Parser(argparse.ArgumentParser):
     """argparse with our form of message: a caller prints it and ends with exit code 2."""
 
@@ -59,7 +71,7 @@ def make_parser() -> Parser:
     parser = Parser(
         prog="python -m equipoise.train",
         description="Trains a small decoder-only transformer on documents of bytes; one process a rank, by torchrun.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     add = parser.add_argument
     add("--strategy", default="equipoise", help="plain, allgather, ulysses, fixed, wlb, libra or equipoise")
@@ -136,13 +148,15 @@ def check_ranges(options: Options) -> None:
     if options.mesh["cp"] < 1:
         raise ValueError("cp=0, --mesh: give at least 1")
     least = {"steps": 1, "epochs": 1, "seed": 0, "checkpoint_every": 0}
-    above_zero = ("learning_rate", "timeout")
-    for name in (*least, *above_zero):
-        value = getattr(options, name)
-        if value is None or least.get(name, 0) <= value < 2**62 and not (name in above_zero and value == 0):
+    most = {"learning_rate": 1000, "timeout": DAY_S}
+    for name in (*least, *most):
+        value, limit = getattr(options, name), most.get(name, 2**62 - 1)
+        if value is None or least.get(name, 0) <= value <= limit and not (name in most and value == 0):
             continue
-        wanted = "above 0" if name in above_zero else f"of at least {least[name]}"
-        raise ValueError(f"{value} is out of range, --{name.replace('_', '-')}: give a number {wanted}")
+        wanted = "above 0" if name in most else f"of at least {least[name]}"
+        raise ValueError(
+            f"{value} is out of range, --{name.replace('_', '-')}: give a number {wanted} and of at most {limit}"
+        )
 
 
 def model_shape(options: Options) -> "eq.ModelShape":

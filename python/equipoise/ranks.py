@@ -13,6 +13,8 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 import equipoise as eq
 from equipoise.options import Options, model_shape
 
+LAST_PORT = 65535
+
 
 @dataclass(frozen=True)
 class World:
@@ -32,15 +34,37 @@ class World:
 
 
 def read_world(options: Options) -> World:
-    """Errors: ValueError where the mesh does not have as many ranks as were started."""
+    """Errors: ValueError where the environment is wrong or the mesh has not as many ranks as were started."""
     rank, size = (number(name, default) for name, default in (("RANK", 0), ("WORLD_SIZE", 1)))
+    check_meeting(rank, size)
     cp = options.mesh["cp"]
     dp = options.mesh["dp"] or max(1, size // cp)
-    if dp * cp != size or not 0 <= rank < size:
+    if dp * cp != size:
         raise ValueError(
             f"{size} ranks were started, mesh dp={dp},cp={cp}: start dp x cp = {dp * cp} ranks or give another --mesh"
         )
     return World(rank, size, dp, cp, number("LOCAL_WORLD_SIZE", size))
+
+
+def check_meeting(rank: int, size: int) -> None:
+    """Whether the ranks can find each other. Errors: ValueError."""
+    if rank >= max(1, size):
+        raise ValueError(
+            f"RANK is {rank} of {size} ranks, environment variables RANK and WORLD_SIZE: start the ranks with torchrun"
+        )
+    if "MASTER_ADDR" not in os.environ:
+        if size > 1:
+            raise ValueError(
+                f"MASTER_ADDR is not set for {size} ranks, environment variable MASTER_ADDR: "
+                "give the host of rank 0 or start the ranks with torchrun"
+            )
+        return
+    text = os.environ.get("MASTER_PORT", "")
+    if not text.isdecimal() or int(text) > LAST_PORT:
+        raise ValueError(
+            f"{text!r} is no port, environment variable MASTER_PORT: give a number of at most {LAST_PORT} beside "
+            "MASTER_ADDR or start the ranks with torchrun"
+        )
 
 
 def number(name: str, default: int) -> int:

@@ -34,6 +34,7 @@ def error_lines(stderr: str) -> list[str]:
         (["--steps", "0"], "0 is out of range, --steps"),
         (["--learning-rate", "nan"], "nan is out of range, --learning-rate"),
         (["--timeout", "-1"], "-1.0 is out of range, --timeout"),
+        (["--timeout", "1e15"], "above 0 and of at most 86400"),
         (["--nonsense"], "--nonsense"),
         (["--mesh", "dp=2,cp=-1"], "'cp=-1'"),
         (["--mesh", "tp=2"], "'tp=2'"),
