@@ -71,8 +71,9 @@ def failed_collective(where: TracebackType | None) -> str | None:
 
 
 def short_reason(error: BaseException) -> str:
-    """The communicator's first sentence, without the place in its own sources."""
-    return re.sub(r"^\[\S+:\d+\] ", "", first_line(error)).split(". ")[0]
+    """The communicator's first sentence, without the places in its own sources."""
+    told = first_line(error).split("Exception raised from")[0]
+    return re.sub(r"^\[\S+:\d+\] ", "", told).split(". ")[0].strip()
 
 
 def first_line(error: BaseException) -> str:

@@ -3,6 +3,7 @@ MASTER_ADDR set by hand, and alone.
 """
 
 import os
+import threading
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -11,6 +12,7 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 import equipoise as eq
+from equipoise.faults import FAILED, RunError, end, short_reason
 from equipoise.options import Options, model_shape
 
 LAST_PORT = 65535
@@ -94,12 +96,25 @@ def make_inputs(options: Options, world: World, hardware: str) -> "eq.PlanInputs
 
 
 def connect(world: World, timeout_s: float) -> None:
-    """Starts torch.distributed."""
+    """Starts torch.distributed. Errors: RunError; ends the process when the time is over, as torch tries again."""
     timeout = timedelta(seconds=timeout_s)
-    if "MASTER_ADDR" in os.environ:
-        dist.init_process_group("gloo", "env://", timeout, world.size, world.rank)
-    else:
+    if "MASTER_ADDR" not in os.environ:
         dist.init_process_group("gloo", store=dist.HashStore(), timeout=timeout, world_size=1, rank=0)
+        return
+    address = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+    failed = (
+        f"rank {world.rank} of {world.size} could not meet at {address}, init_process_group before step 0: "
+        "look for the rank that ended first, or correct MASTER_ADDR and MASTER_PORT"
+    )
+    timer = threading.Timer(timeout_s, end, (f"{failed} (waited {timeout_s:g} s)", FAILED))
+    timer.daemon = True
+    timer.start()
+    try:
+        dist.init_process_group("gloo", "env://", timeout, world.size, world.rank)
+    except (RuntimeError, ValueError) as error:
+        raise RunError(f"{failed} ({short_reason(error)})") from error
+    finally:
+        timer.cancel()
 
 
 def make_mesh(world: World) -> DeviceMesh:

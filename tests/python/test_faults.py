@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -135,6 +136,32 @@ def test_a_rank_that_never_starts_is_named_as_missing(arguments: list[str]) -> N
     assert done.returncode == 1
     assert FORM.match(line), line
     assert "rank 0" in line
+
+
+@pytest.mark.parametrize("bad", [0, 1])
+def test_a_rank_that_ends_before_the_others_meet_it_is_waited_for_no_longer_than_said(
+    arguments: list[str], bad: int
+) -> None:
+    results = finish(start(2, [*arguments, "--timeout", "4"], {bad: ["--nonsense"]}), timeout=30)
+    code, _, stderr = results[1 - bad]
+    [line] = [line for line in stderr.splitlines() if line.startswith("equipoise: ")]
+    assert (results[bad][0], code) == (2, 1)
+    assert FORM.match(line), line
+    assert f"rank {1 - bad} of 2 could not meet at 127.0.0.1:" in line
+    assert "Exception raised" not in line
+
+
+def test_a_lone_rank_that_cannot_listen_names_the_address(arguments: list[str]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        where = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(taken.getsockname()[1])}
+        command = [sys.executable, "-m", "equipoise.train", *arguments]
+        done = subprocess.run(command, env={**os.environ, **where}, capture_output=True, text=True, timeout=60)
+    [line] = [line for line in done.stderr.splitlines() if line.startswith("equipoise: ")]
+    assert done.returncode == 1
+    assert FORM.match(line), line
+    assert f"could not meet at 127.0.0.1:{where['MASTER_PORT']}" in line
 
 
 def test_torchrun_shows_the_line_of_the_rank_that_failed(arguments: list[str], tmp_path: Path) -> None:
