@@ -18,15 +18,16 @@ struct Held {
   int64_t begin_tokens = 0;
   int64_t length_tokens = 0;
   int64_t since_step = 0;
-  int64_t queue = -1;  ///< `wlb`: its outlier queue; `fixed`: the sequence it is planned for, from the next step on; -1: none
+  int64_t queue =
+      -1;  ///< `wlb`: its outlier queue; `fixed`: the sequence it is planned for, from the next step on; -1: none
   bool operator==(const Held&) const = default;
 };
 
 /// All that packing remembers between steps. Small, and independent of cp and of loader workers.
 struct PackerState {
   static constexpr int64_t version = 1;
-  int64_t step = 0;      ///< the next step
-  int64_t position = 0;  ///< the next position of the arrival order
+  int64_t step = 0;            ///< the next step
+  int64_t position = 0;        ///< the next position of the arrival order
   int64_t arrived_tokens = 0;  ///< of all documents so far, after the over-long policy
   std::vector<Held> held;
   bool operator==(const PackerState&) const = default;

@@ -31,7 +31,6 @@ struct Decision {
 };
 
 void arrive(State& state, const Outlook& outlook, const std::vector<Waiting>& pieces) {
-  const auto middle = static_cast<std::ptrdiff_t>(state.bigs.size());
   for (const Waiting& piece : pieces) {
     if (is_big(piece, outlook.window_tokens)) {
       state.bigs.push_back(piece);
@@ -42,8 +41,7 @@ void arrive(State& state, const Outlook& outlook, const std::vector<Waiting>& pi
     state.shorts.back().tokens += piece.held.length_tokens;
     state.shorts.back().time_ns += piece.time_ns;
   }
-  std::sort(state.bigs.begin() + middle, state.bigs.end(), longer);
-  std::inplace_merge(state.bigs.begin(), state.bigs.begin() + middle, state.bigs.end(), longer);
+  std::sort(state.bigs.begin(), state.bigs.end(), longer);
 }
 
 /// Sequences as basins: water is measured in time, a basin holds what its room in tokens allows.

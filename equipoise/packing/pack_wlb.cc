@@ -22,46 +22,62 @@ int64_t queue_of(const Delay& delay, int64_t length_tokens) {
   return above - delay.queue_tokens.begin() - 1;
 }
 
-/// Sorts what waits into queues and leftovers; queues that hold one piece for each sequence release them, and all do
-/// when nothing more arrives.
-Release release(const PlanInputs& inputs, const std::vector<Held>& pieces, size_t held, const Caps& caps, int64_t step,
-                bool draining) {
-  Release result;
-  std::vector<std::vector<Held>> queues(inputs.delay.queue_tokens.size());
-  std::vector<Waiting> due;
-  const auto timed = [&](Held piece) {
-    piece.queue = -1;
-    return Waiting{piece, document_time_ns(inputs, piece.length_tokens)};
-  };
+/// What waits, sorted by why it does.
+struct Waiters {
+  std::vector<Waiting> due;        ///< oldest first, then longest
+  std::vector<Waiting> leftovers;  ///< in the order they were left
+  std::vector<Waiting> arrived;
+  std::vector<std::vector<Held>> queues;  ///< first in first out
+};
+
+/// `pieces` are `held` ones of earlier steps, then those that arrived.
+Waiters sort_waiters(const PlanInputs& inputs, const std::vector<Held>& pieces, size_t held, const Caps& caps,
+                     int64_t step) {
+  Waiters waiters;
+  waiters.queues.resize(inputs.delay.queue_tokens.size());
   for (size_t i = 0; i < pieces.size(); ++i) {
     Held piece = pieces[i];
-    const bool is_new = i >= held;
-    if (is_new) piece.queue = queue_of(inputs.delay, piece.length_tokens);
-    if (caps.is_due({piece, 0}, step)) {
-      due.push_back(timed(piece));
-    } else if (piece.queue >= 0) {
-      queues[static_cast<size_t>(piece.queue)].push_back(piece);
+    const int64_t queue = i < held ? piece.queue : queue_of(inputs.delay, piece.length_tokens);
+    piece.queue = -1;
+    const Waiting timed{piece, document_time_ns(inputs, piece.length_tokens)};
+    if (caps.is_due(timed, step)) {
+      waiters.due.push_back(timed);
+    } else if (queue >= 0) {
+      piece.queue = queue;
+      waiters.queues[static_cast<size_t>(queue)].push_back(piece);
     } else {
-      (is_new ? result.packed_next : result.packed_first).push_back(timed(piece));
+      (i < held ? waiters.leftovers : waiters.arrived).push_back(timed);
     }
   }
-  const bool idle = due.empty() && result.packed_first.empty() && result.packed_next.empty();
-  const auto sequences = static_cast<size_t>(inputs.sequences());
-  const auto fullest =
-      std::max_element(queues.begin(), queues.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
-  for (auto queue = queues.begin(); queue != queues.end(); ++queue) {
-    // A step trains something: where all that arrived is an outlier, the fullest queue gives what it has.
-    const bool gives = queue->size() >= sequences || draining || (idle && queue == fullest);
-    const auto given = static_cast<std::ptrdiff_t>(gives ? std::min(queue->size(), sequences) : 0);
-    for (auto piece = queue->begin(); piece != queue->begin() + given; ++piece)
-      result.packed_next.push_back(timed(*piece));
-    result.queued.insert(result.queued.end(), queue->begin() + given, queue->end());
-  }
-  std::sort(result.packed_next.begin(), result.packed_next.end(), longer);
-  std::sort(due.begin(), due.end(), [](const Waiting& a, const Waiting& b) {
+  std::sort(waiters.due.begin(), waiters.due.end(), [](const Waiting& a, const Waiting& b) {
     return a.held.since_step != b.held.since_step ? a.held.since_step < b.held.since_step : longer(a, b);
   });
-  result.packed_first.insert(result.packed_first.begin(), due.begin(), due.end());
+  return waiters;
+}
+
+/// Queues that hold one piece for each sequence release them, and all do when nothing more arrives.
+Release release(const PlanInputs& inputs, Waiters waiters, bool draining) {
+  const bool idle = waiters.due.empty() && waiters.leftovers.empty() && waiters.arrived.empty();
+  const auto fullest = std::max_element(waiters.queues.begin(), waiters.queues.end(),
+                                        [](const auto& a, const auto& b) { return a.size() < b.size(); });
+  const auto sequences = static_cast<size_t>(inputs.sequences());
+  Release result{std::move(waiters.due), std::move(waiters.arrived), {}};
+  result.packed_first.insert(result.packed_first.end(), waiters.leftovers.begin(), waiters.leftovers.end());
+  for (auto queue = waiters.queues.begin(); queue != waiters.queues.end(); ++queue) {
+    // A step trains something: where all that arrived is an outlier, the fullest queue gives what it has.
+    const bool gives = queue->size() >= sequences || draining || (idle && queue == fullest);
+    const size_t given = gives ? std::min(queue->size(), sequences) : 0;
+    for (size_t i = 0; i < queue->size(); ++i) {
+      Held piece = (*queue)[i];
+      if (i >= given) {
+        result.queued.push_back(piece);
+        continue;
+      }
+      piece.queue = -1;
+      result.packed_next.push_back({piece, document_time_ns(inputs, piece.length_tokens)});
+    }
+  }
+  std::sort(result.packed_next.begin(), result.packed_next.end(), longer);
   return result;
 }
 
@@ -88,7 +104,7 @@ PackedStep pack_wlb(const PlanInputs& inputs, const Corpus& corpus, const Packer
                   .after = state_after(state, arrivals),
                   .violations = {}};
   const bool draining = step.after.position == static_cast<int64_t>(corpus.order.size());
-  Release order = release(inputs, arrivals.pieces, state.held.size(), caps, state.step, draining);
+  Release order = release(inputs, sort_waiters(inputs, arrivals.pieces, state.held.size(), caps, state.step), draining);
   std::vector<std::vector<Held>> packed(static_cast<size_t>(inputs.sequences()));
   std::vector<Load> loads(packed.size());
   int64_t admitted_until = state.step;  // nothing younger may overtake a due piece that finds no room

@@ -104,6 +104,7 @@ TEST(CheckPacking, ATruncatedDocumentHasNoTargetAtItsCut) {
   step.untrained.truncated[0].second = 11;
   EXPECT_EQ(packing_rules(step, inputs), Rules{"untrained counted"});
   inputs.arrival.overlong = Overlong::error;
+  step.state_after.arrived_tokens = 0;
   EXPECT_EQ(packing_rules(step, inputs)[0], "overlong refused");
 }
 
