@@ -156,9 +156,9 @@ def check_cycles(found: list[Include]) -> list[str]:
         if folder in done:
             return []
         done.add(folder)
-        return next((cycle for to in edges.get(folder, {}) if (cycle := walk(to, [*trail, folder]))), [])
+        return next((cycle for to in sorted(edges.get(folder, {})) if (cycle := walk(to, [*trail, folder]))), [])
 
-    cycle = next((cycle for folder in edges if (cycle := walk(folder, []))), [])
+    cycle = next((cycle for folder in sorted(edges) if (cycle := walk(folder, []))), [])
     steps = [edges[here][to] for here, to in zip(cycle, cycle[1:], strict=False)]
     what = "the folders " + " -> ".join(cycle) + " form a cycle"
     return [step.error(what, f"remove one of its includes, as this of {step.target}") for step in steps]
