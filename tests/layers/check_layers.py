@@ -152,7 +152,9 @@ def check_cycles(found: list[Include]) -> list[str]:
 
     def walk(folder: str, trail: list[str]) -> list[str]:
         if folder in trail:
-            return [*trail[trail.index(folder) :], folder]
+            cycle = trail[trail.index(folder) :]
+            first = cycle.index(min(cycle))  # named the same wherever the walk came in
+            return [*cycle[first:], *cycle[:first], cycle[first]]
         if folder in done:
             return []
         done.add(folder)
