@@ -152,9 +152,7 @@ def check_cycles(found: list[Include]) -> list[str]:
 
     def walk(folder: str, trail: list[str]) -> list[str]:
         if folder in trail:
-            cycle = trail[trail.index(folder) :]
-            first = cycle.index(min(cycle))  # named the same wherever the walk came in
-            return [*cycle[first:], *cycle[:first], cycle[first]]
+            return [*trail[trail.index(folder) :], folder]
         if folder in done:
             return []
         done.add(folder)
