@@ -21,7 +21,8 @@ constexpr size_t shown_steps = 20;
 constexpr const char* columns =
     "Columns of the table:\n"
     "sequences / bound: attention work of sequences, heaviest over mean; no plan is below the bound\n"
-    "pools / bound: the same for the sums over the sequences of a pool in one micro-step\n"
+    "pools / bound: the same for what pools wait for: their sums of the step, or with --dp-sync micro_step of each "
+    "micro-step\n"
     "ranks / bound: the same for the attention time of the ranks inside each pool\n"
     "moved q rows, kv rows: rows of queries, of keys and values, sent to another rank in a layer, on average\n"
     "most sent: bytes that the rank which sends most sends in the forward pass of the step\n"

@@ -61,7 +61,7 @@ struct StepPlan {
   PackerState state_after;
   int64_t loss_tokens = 0;  ///< planned targets of the step
   Balance micro_batches;    ///< work of sequences, M of them
-  Balance pools;            ///< work of buckets
+  Balance pools;            ///< work that pools wait for, by dp_sync: of their whole step, or of each micro-step
   bool operator==(const StepPlan&) const = default;
 };
 

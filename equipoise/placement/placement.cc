@@ -1,17 +1,18 @@
-// Longest processing time first with exact cardinality: sequences go by falling work, each into the lightest bucket
-// that has a free replica. The step's sequences are the same, only where and when they run changes.
+// Longest processing time first with exact cardinality, then swaps. The step's sequences are the same, only where and
+// when they run changes. What is levelled is what replicas wait for: a pool's whole step, or each micro-step.
 
 #include "equipoise/placement/placement.h"
 
 #include <algorithm>
 #include <numeric>
-#include <queue>
 
 #include "equipoise/base/errors.h"
-#include "equipoise/base/integers.h"
+#include "equipoise/placement/level.h"
 
 namespace equipoise {
 namespace {
+
+constexpr int64_t swaps_of_a_step = 512;
 
 int64_t sum(std::span<const int64_t> values) {
   int64_t total = 0;
@@ -21,80 +22,153 @@ int64_t sum(std::span<const int64_t> values) {
   return total;
 }
 
-/// Sequence ids by falling work, ties by id.
-std::vector<int64_t> heaviest_first(std::span<const int64_t> work) {
-  std::vector<int64_t> ids(work.size());
+/// Speed of each pool over the mean speed.
+std::vector<int64_t> relative_speeds(const Grid& grid) {
+  if (grid.pool_speeds.empty()) return std::vector<int64_t>(grid.pools(), ppm_one);
+  const int64_t total = sum(grid.pool_speeds);
+  std::vector<int64_t> speeds;
+  for (const int64_t speed : grid.pool_speeds)
+    speeds.push_back(std::max<int64_t>(1, mul_div(speed, grid.pools() * ppm_one, total)));
+  return speeds;
+}
+
+/// The buckets in order (micro_step, pool); those of a micro-step take turns together.
+std::vector<Group> empty_buckets(const Grid& grid) {
+  const std::vector<int64_t> speeds = relative_speeds(grid);
+  std::vector<Group> buckets;
+  for (int64_t b = 0; b < grid.micro_steps * grid.pools(); ++b)
+    buckets.push_back({.members = {}, .speed_ppm = speeds[b % grid.pools()], .turn = b / grid.pools()});
+  return buckets;
+}
+
+std::vector<int64_t> all_sequences(const Grid& grid) {
+  std::vector<int64_t> ids(grid.sequences());
   std::iota(ids.begin(), ids.end(), 0);
-  std::sort(ids.begin(), ids.end(),
-            [&](int64_t a, int64_t b) { return std::pair(-work[a], a) < std::pair(-work[b], b); });
   return ids;
 }
 
-int64_t bound_on_heaviest(std::span<const int64_t> work, std::span<const int64_t> falling, int64_t pool) {
-  const auto sequences = static_cast<int64_t>(work.size());
-  if (sequences == 0) return 0;
-  const int64_t total = sum(work);
-  int64_t with_lightest = work[falling.front()];
-  for (int64_t i = 1; i < pool; ++i) with_lightest += work[falling[sequences - i]];
-  const int64_t buckets = sequences / pool;
-  const int64_t mean = total / buckets + (total % buckets != 0 ? 1 : 0);
-  return std::max(mean, with_lightest);
-}
-
-int64_t heaviest_bucket(std::span<const int64_t> work, const std::vector<Slot>& slots, int64_t dp, int64_t pool) {
-  int64_t heaviest = 0;
-  for (const Bucket& bucket : make_buckets(slots, dp, pool)) {
-    int64_t load = 0;
-    for (const SeqId id : bucket.sequences) load += work[id.value];
-    heaviest = std::max(heaviest, load);
+/// Pools wait once a step: level their sums, then let each pool level its micro-steps, so that memory and pipelines see
+/// like sequences too.
+std::vector<Group> level_steps(std::span<const int64_t> work, const Grid& grid) {
+  std::vector<Group> pools;
+  for (const int64_t speed : relative_speeds(grid)) pools.push_back({.members = {}, .speed_ppm = speed});
+  fill_longest_first(work, all_sequences(grid), grid.pool * grid.micro_steps, pools);
+  level_groups(work, pools, swaps_of_a_step);
+  std::vector<Group> buckets = empty_buckets(grid);
+  for (int64_t p = 0; p < grid.pools(); ++p) {
+    std::vector<Group> own(grid.micro_steps);
+    fill_longest_first(work, pools[p].members, grid.pool, own);
+    level_groups(work, own, swaps_of_a_step / grid.pools());
+    for (int64_t n = 0; n < grid.micro_steps; ++n) buckets[n * grid.pools() + p].members = std::move(own[n].members);
   }
-  return heaviest;
+  return buckets;
 }
 
-/// The bucket of each sequence, by longest processing time first.
-std::vector<int64_t> longest_first(std::span<const int64_t> work, std::span<const int64_t> falling, int64_t pool) {
-  using Load = std::pair<int64_t, int64_t>;  // (work, bucket): ties go to the lower bucket
-  std::priority_queue<Load, std::vector<Load>, std::greater<>> open;
-  const int64_t buckets = static_cast<int64_t>(work.size()) / pool;
-  for (int64_t b = 0; b < buckets; ++b) open.emplace(0, b);
-  std::vector<int64_t> filled(buckets, 0);
-  std::vector<int64_t> bucket_of(work.size());
-  for (const int64_t id : falling) {
-    const auto [load, bucket] = open.top();
-    open.pop();
-    bucket_of[id] = bucket;
-    if (++filled[bucket] < pool) open.emplace(load + work[id], bucket);
+/// Levels all buckets, then lets those of a pool run by falling time, so that slow ones meet.
+std::vector<Group> slow_ones_meet(std::span<const int64_t> work, const Grid& grid) {
+  std::vector<Group> buckets = empty_buckets(grid);
+  for (Group& bucket : buckets) bucket.turn = 0;
+  fill_longest_first(work, all_sequences(grid), grid.pool, buckets);
+  level_groups(work, buckets, swaps_of_a_step);
+  for (int64_t p = 0; p < grid.pools(); ++p) {
+    std::vector<Group> own;
+    for (int64_t n = 0; n < grid.micro_steps; ++n) own.push_back(std::move(buckets[n * grid.pools() + p]));
+    std::sort(own.begin(), own.end(), [](const Group& a, const Group& b) {
+      return std::pair(-a.work, a.members.front()) < std::pair(-b.work, b.members.front());
+    });
+    for (int64_t n = 0; n < grid.micro_steps; ++n) {
+      own[n].turn = n;
+      buckets[n * grid.pools() + p] = std::move(own[n]);
+    }
   }
-  return bucket_of;
+  return buckets;
 }
 
-/// Bucket b runs at micro-step b / pools in pool b % pools; within it, sequences keep the order of their ids.
-std::vector<Slot> slots_of(std::span<const int64_t> bucket_of, int64_t dp, int64_t pool) {
-  const int64_t pools = dp / pool;
-  std::vector<int64_t> filled(bucket_of.size() / pool, 0);
-  std::vector<Slot> slots;
-  for (const int64_t bucket : bucket_of) slots.push_back({bucket / pools, bucket % pools * pool + filled[bucket]++});
+/// The heaviest sequences run in the first micro-step, the next ones in the second: what an outlier needs.
+std::vector<Group> heavy_ones_meet(std::span<const int64_t> work, const Grid& grid) {
+  std::vector<int64_t> falling = all_sequences(grid);
+  std::sort(falling.begin(), falling.end(),
+            [&](int64_t a, int64_t b) { return std::pair(-work[a], a) < std::pair(-work[b], b); });
+  std::vector<Group> buckets = empty_buckets(grid);
+  for (int64_t n = 0; n < grid.micro_steps; ++n) {
+    const auto first = buckets.begin() + n * grid.pools();
+    std::vector<Group> turn(first, first + grid.pools());
+    fill_longest_first(work, {falling.begin() + n * grid.dp, falling.begin() + (n + 1) * grid.dp}, grid.pool, turn);
+    std::move(turn.begin(), turn.end(), first);
+  }
+  return buckets;
+}
+
+/// Pools wait at each micro-step: start from the better of two orders, and fill the time that is waited anyway.
+std::vector<Group> level_micro_steps(std::span<const int64_t> work, const Grid& grid) {
+  std::vector<Group> level = slow_ones_meet(work, grid);
+  std::vector<Group> falling = heavy_ones_meet(work, grid);
+  level_groups(work, level, swaps_of_a_step);
+  level_groups(work, falling, swaps_of_a_step);
+  return waited(falling) < waited(level) ? falling : level;
+}
+
+/// Within a bucket, sequences keep the order of their ids.
+std::vector<Slot> slots_of(std::vector<Group> buckets, const Grid& grid) {
+  std::vector<Slot> slots(grid.sequences());
+  for (int64_t b = 0; b < static_cast<int64_t>(buckets.size()); ++b) {
+    std::vector<int64_t>& members = buckets[b].members;
+    std::sort(members.begin(), members.end());
+    for (int64_t r = 0; r < grid.pool; ++r) slots[members[r]] = {b / grid.pools(), b % grid.pools() * grid.pool + r};
+  }
   return slots;
+}
+
+int64_t waited_for(std::span<const int64_t> work, const Grid& grid, const std::vector<Slot>& slots) {
+  std::vector<Group> groups = empty_buckets(grid);
+  if (grid.dp_sync == DpSync::step) groups.resize(grid.pools());
+  for (size_t s = 0; s < slots.size(); ++s) {
+    const int64_t pool = slots[s].replica / grid.pool;
+    groups[grid.dp_sync == DpSync::step ? pool : slots[s].micro_step * grid.pools() + pool].work += work[s];
+  }
+  return waited(groups);
+}
+
+/// The heaviest sequence runs with companions, at best with the lightest of all on the fastest pool. Where pools wait
+/// at each micro-step, its own holds at most the dp heaviest sequences, and the others last at least the mean of the
+/// rest.
+int64_t bound_on_waiting(std::span<const int64_t> work, const Grid& grid) {
+  if (work.empty()) return 0;
+  const int64_t mean = ceil_div(sum(work), grid.pools());
+  std::vector<int64_t> rising(work.begin(), work.end());
+  std::sort(rising.begin(), rising.end());
+  const bool by_step = grid.dp_sync == DpSync::step;
+  const int64_t companions = (by_step ? grid.pool * grid.micro_steps : grid.pool) - 1;
+  const int64_t heaviest = rising.back() + sum(std::span(rising).first(companions));
+  const std::vector<int64_t> speeds = relative_speeds(grid);
+  const int64_t fastest = *std::max_element(speeds.begin(), speeds.end());
+  int64_t alone = mul_div(heaviest, ppm_one, fastest);
+  if (!by_step) alone += sum(std::span(rising).first(rising.size() - grid.dp)) / grid.pools();
+  return std::max(mean, alone);
 }
 
 }  // namespace
 
-Placement place_as_it_comes(std::span<const int64_t> work, int64_t dp, int64_t pool) {
-  EQ_ASSERT(pool > 0 && dp > 0 && dp % pool == 0 && static_cast<int64_t>(work.size()) % dp == 0);
-  Placement placement;
-  for (int64_t j = 0; j < static_cast<int64_t>(work.size()); ++j) placement.slots.push_back({j / dp, j % dp});
-  placement.lower_bound = bound_on_heaviest(work, heaviest_first(work), pool);
-  placement.heaviest = heaviest_bucket(work, placement.slots, dp, pool);
-  return placement;
+Waited measure_waiting(std::span<const int64_t> work, const std::vector<Slot>& slots, const Grid& grid) {
+  EQ_ASSERT(work.size() == slots.size());
+  const int64_t lower_bound = bound_on_waiting(work, grid);
+  return {.work = waited_for(work, grid, slots), .lower_bound = lower_bound};
 }
 
-Placement place_sequences(std::span<const int64_t> work, int64_t dp, int64_t pool) {
-  Placement arrival = place_as_it_comes(work, dp, pool);
-  Placement placement;
-  placement.slots = slots_of(longest_first(work, heaviest_first(work), pool), dp, pool);
-  placement.heaviest = heaviest_bucket(work, placement.slots, dp, pool);
-  placement.lower_bound = arrival.lower_bound;
-  return placement.heaviest < arrival.heaviest ? placement : arrival;
+std::vector<Slot> place_as_it_comes(const Grid& grid) {
+  EQ_ASSERT(grid.pool > 0 && grid.dp > 0 && grid.dp % grid.pool == 0);
+  std::vector<Slot> slots;
+  for (int64_t j = 0; j < grid.sequences(); ++j) slots.push_back({j / grid.dp, j % grid.dp});
+  return slots;
+}
+
+std::vector<Slot> place_sequences(std::span<const int64_t> work, const Grid& grid) {
+  EQ_ASSERT(static_cast<int64_t>(work.size()) == grid.sequences());
+  const std::vector<Slot> arrival = place_as_it_comes(grid);
+  const int64_t waits = measure_waiting(work, arrival, grid).work;
+  const std::vector<Slot> placed =
+      slots_of(grid.dp_sync == DpSync::step ? level_steps(work, grid) : level_micro_steps(work, grid), grid);
+  return waited_for(work, grid, placed) < waits ? placed : arrival;
 }
 
 }  // namespace equipoise

@@ -3,30 +3,45 @@
 #include <span>
 #include <vector>
 
+#include "equipoise/model/plan_inputs.h"
 #include "equipoise/model/slot.h"
 
 namespace equipoise {
 
-/// Where the sequences of a step run, and how good that is.
-struct Placement {
-  std::vector<Slot> slots;  ///< by sequence: a permutation of the N x dp slots
-  int64_t heaviest = 0;     ///< work of the heaviest bucket
-  int64_t lower_bound = 0;  ///< no placement has a lighter heaviest bucket
+/// The slots of a step, and what pools wait for.
+struct Grid {
+  int64_t dp = 1;
+  int64_t pool = 1;         ///< P replicas; divides dp
+  int64_t micro_steps = 1;  ///< N
+  DpSync dp_sync = DpSync::step;
+  std::vector<int64_t> pool_speeds;  ///< by pool, any unit; empty: all alike
+
+  int64_t pools() const { return dp / pool; }
+  int64_t sequences() const { return dp * micro_steps; }
 };
 
-/// Sequence j runs at micro-step j / dp on replica j % dp.
-Placement place_as_it_comes(std::span<const int64_t> work, int64_t dp, int64_t pool);
+/// What pools wait for in a placement, and at least in any other.
+struct Waited {
+  int64_t work = 0;  ///< at the mean speed: dp_sync step: of the slowest pool, its micro-steps summed; micro_step: of
+                     ///< the slowest pool at each micro-step, summed
+  int64_t lower_bound = 0;  ///< the largest of the mean, and the heaviest sequence with the lightest companions
+};
 
-/// Places M sequences into N x dp slots so that the heaviest bucket is light: longest processing time first with exact
-/// cardinality.
+/// Measures a placement. `work` is by sequence, any unit, M entries >= 0; a pool shares the work of its sequences at
+/// each micro-step. Cost: O(M log M). Errors: InputError if the work is negative or its sum passes 64 bits.
+Waited measure_waiting(std::span<const int64_t> work, const std::vector<Slot>& slots, const Grid& grid);
+
+/// Sequence j runs at micro-step j / dp on replica j % dp.
+std::vector<Slot> place_as_it_comes(const Grid& grid);
+
+/// Places M sequences into N x dp slots so that pools wait little for each other: longest processing time first with
+/// exact cardinality, then swaps. With dp_sync step each pool then levels its own micro-steps.
 ///
-/// work       attention work of each sequence, any unit, M entries >= 0; M is a multiple of dp, dp of pool
-/// Guarantee  never worse than as it comes; equal to it where it cannot be bettered. Ties go to the lower sequence id,
-///            then to the lower bucket.
-/// Bound      the largest of ceil(mean), and the heaviest sequence plus the pool - 1 lightest
-/// Cost       O(M log M)
-/// Errors     InputError if the work is negative or its sum passes 64 bits
-/// Source     Libra, variance-reduced sequence placement
-Placement place_sequences(std::span<const int64_t> work, int64_t dp, int64_t pool);
+/// Returns    the slot of each sequence: a permutation
+/// Guarantee  never waits longer than as it comes, and is equal to it where it cannot be bettered. Ties go to the lower
+///            sequence id, then to the lower pool
+/// Cost       O(M log M) and a bounded number of swaps. Errors as measure_waiting
+/// Source     Libra, variance-reduced sequence placement; swaps, and micro-steps that wait for each other, are ours
+std::vector<Slot> place_sequences(std::span<const int64_t> work, const Grid& grid);
 
 }  // namespace equipoise

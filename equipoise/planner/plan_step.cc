@@ -46,10 +46,33 @@ PackedStep pack(PackingRule rule, const PlanInputs& inputs, const Corpus& corpus
   return {};
 }
 
-Placement place(PlacementRule rule, const PlanInputs& inputs, std::span<const int64_t> work) {
+/// The speed of a pool is that of its ranks, summed: they share its attention.
+std::vector<int64_t> pool_speeds(const PlanInputs& inputs) {
+  std::vector<int64_t> speeds;
+  for (size_t rank = 0; rank < inputs.speeds_ppt.size(); ++rank) {
+    if (rank % static_cast<size_t>(inputs.members()) == 0) speeds.push_back(0);
+    speeds.back() += inputs.speeds_ppt[rank];
+  }
+  return speeds;
+}
+
+Grid grid_of(const PlanInputs& inputs) {
+  return {.dp = inputs.mesh.dp,
+          .pool = inputs.pool,
+          .micro_steps = inputs.micro_steps,
+          .dp_sync = inputs.dp_sync,
+          .pool_speeds = pool_speeds(inputs)};
+}
+
+/// Sequences are placed by their whole predicted time: where all have the same tokens, by attention alone.
+std::vector<Slot> place(PlacementRule rule, const PlanInputs& inputs, const std::vector<Sequence>& sequences) {
+  const Grid grid = grid_of(inputs);
+  std::vector<int64_t> time;
+  for (const Sequence& sequence : sequences)
+    time.push_back(sequence_work_ns(inputs, sequence) + tokens_time_ns(inputs, sequence.tokens()));
   switch (rule) {
-    case PlacementRule::as_it_comes: return place_as_it_comes(work, inputs.mesh.dp, inputs.pool);
-    case PlacementRule::longest_first: return place_sequences(work, inputs.mesh.dp, inputs.pool);
+    case PlacementRule::as_it_comes: return place_as_it_comes(grid);
+    case PlacementRule::longest_first: return place_sequences(time, grid);
   }
   return {};
 }
@@ -106,6 +129,18 @@ int64_t heaviest_segment(const PlanInputs& inputs, const std::vector<Sequence>& 
   return heaviest;
 }
 
+/// How level attention is between the sequences, and between what pools wait for.
+void weigh(const PlanInputs& inputs, const std::vector<Sequence>& sequences, StepPlan& step) {
+  std::vector<int64_t> work;
+  for (const Sequence& sequence : sequences) work.push_back(sequence_work_ns(inputs, sequence));
+  const Waited pools = measure_waiting(work, step.slots, grid_of(inputs));
+  int64_t total = 0;
+  for (const int64_t load : work) total += load;
+  step.micro_batches = balance_of(*std::max_element(work.begin(), work.end()), heaviest_segment(inputs, sequences),
+                                  total, inputs.sequences());
+  step.pools = balance_of(pools.work, pools.lower_bound, total, inputs.mesh.dp / inputs.pool);
+}
+
 }  // namespace
 
 StepPlan plan_step(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state) {
@@ -117,25 +152,17 @@ StepPlan plan_step(const PlanInputs& inputs, const Corpus& corpus, const PackerS
     throw InputError("the step cannot be packed: " + first.what, first.where,
                      "raise max_tokens, or relax the rule '" + first.rule + "'");
   }
-  std::vector<int64_t> work;
-  for (const Sequence& sequence : packed.sequences) work.push_back(sequence_work_ns(inputs, sequence));
-  Placement placement = place(stages.placement, inputs, work);
 
   StepPlan step;
+  step.slots = place(stages.placement, inputs, packed.sequences);
   step.step = state.step;
   step.inputs_hash = hash_inputs(inputs);
   step.arrived = packed.arrived;
   step.documents = listed_documents(corpus, state, packed.arrived);
   step.loss_tokens = planned_loss_tokens(inputs, corpus, packed.sequences);
-  step.buckets = make_buckets(placement.slots, inputs.mesh.dp, inputs.pool);
-  int64_t total = 0;
-  for (const int64_t load : work) total += load;
-  const auto sequences = static_cast<int64_t>(work.size());
-  step.micro_batches = balance_of(*std::max_element(work.begin(), work.end()),
-                                  heaviest_segment(inputs, packed.sequences), total, sequences);
-  step.pools = balance_of(placement.heaviest, placement.lower_bound, total, sequences / inputs.pool);
+  step.buckets = make_buckets(step.slots, inputs.mesh.dp, inputs.pool);
+  weigh(inputs, packed.sequences, step);
   step.sequences = std::move(packed.sequences);
-  step.slots = std::move(placement.slots);
   step.untrained = std::move(packed.untrained);
   step.state_after = std::move(packed.after);
   return step;

@@ -18,7 +18,7 @@ struct StepSummary {
   int64_t empty_sequences = 0;  ///< sequences without a segment
   int64_t attention_pairs = 0;  ///< allowed query-key pairs of one head, summed over the model's layers; saturates
   Balance micro_batches;        ///< work of sequences
-  Balance pools;                ///< work of buckets
+  Balance pools;                ///< work that pools wait for, by dp_sync
   Balance ranks;  ///< predicted attention time inside each pool, summed over buckets: what members wait for over what
                   ///< they do
   int64_t moved_query_rows =
