@@ -25,6 +25,7 @@ nb::object to_numpy(std::vector<int64_t> words, std::size_t columns = 0);
 void init_inputs(nb::module_& module);
 void init_steps(nb::module_& module);
 void init_buckets(nb::module_& module);
+void init_compare(nb::module_& module);
 void init_files(nb::module_& module);
 
 }  // namespace equipoise::bindings

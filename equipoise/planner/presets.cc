@@ -17,16 +17,16 @@ std::string called(Strategy strategy) { return "strategy '" + std::string(name(s
 void check_options(const PlanInputs& inputs) {
   const Delay& delay = inputs.delay;
   const Strategy strategy = inputs.strategy;
-  const bool can_wait = strategy == Strategy::wlb || strategy == Strategy::equipoise;
-  if (!can_wait && delay.max_delay_steps != 0)
+  const StrategyOptions has = options_of(strategy);
+  if (!has.max_delay && delay.max_delay_steps != 0)
     throw InputError(called(strategy) + " holds no document for later steps", "field max_delay",
                      "leave max_delay out, or use wlb or equipoise");
   if (strategy == Strategy::equipoise && delay.max_delay_steps == no_bound)
     throw InputError(called(strategy) + " bounds the delay", "field max_delay", "give the steps a document may wait");
-  if (strategy != Strategy::fixed && delay.repack_window_steps != 1)
+  if (!has.repack_window && delay.repack_window_steps != 1)
     throw InputError(called(strategy) + " does not repack global batches", "field repack_window",
                      "leave repack_window out, or use fixed");
-  if (strategy != Strategy::wlb && !delay.queue_tokens.empty())
+  if (!has.queues && !delay.queue_tokens.empty())
     throw InputError(called(strategy) + " has no outlier queues", "field queues", "leave queues out, or use wlb");
 }
 
@@ -51,6 +51,12 @@ Stages preset(Strategy strategy) {
 }
 
 }  // namespace
+
+StrategyOptions options_of(Strategy strategy) {
+  return {.max_delay = strategy == Strategy::wlb || strategy == Strategy::equipoise,
+          .repack_window = strategy == Strategy::fixed,
+          .queues = strategy == Strategy::wlb};
+}
 
 int64_t default_max_delay(Strategy strategy) { return strategy == Strategy::wlb ? no_bound : 0; }
 

@@ -22,6 +22,15 @@ struct Stages {
       false;  ///< a bucket stays at home, under the fastest shards, where its tiles are predicted slower
 };
 
+/// Options that only some strategies have.
+struct StrategyOptions {
+  bool max_delay = false;
+  bool repack_window = false;
+  bool queues = false;
+};
+
+StrategyOptions options_of(Strategy strategy);
+
 /// The stages that inputs ask for: the preset of their strategy, with its options.
 /// Errors: InputError for an option that the strategy does not have (a delay, a repack window, queues).
 Stages stages_of(const PlanInputs& inputs);

@@ -20,6 +20,8 @@ except PackageNotFoundError:  # run from a folder that was not installed
 LAZY = {
     "StepSampler": "sampler",
     "plan_step": "sampler",
+    "compare": "comparison",
+    "measure_run": "comparison",
     "PackedDataset": "data",
     "PooledAttention": "attention",
     "pool_groups": "groups",
