@@ -44,6 +44,15 @@ std::vector<Row> token_rows(const std::vector<std::pair<DocId, int64_t>>& tokens
   return rows;
 }
 
+/// [segments, 3]: document, begin, length, sequence after sequence.
+nb::object segment_rows(const StepPlan& step) {
+  Row words;
+  for (const Sequence& sequence : step.sequences)
+    for (const Segment& segment : sequence.segments)
+      words.insert(words.end(), {segment.document.value, segment.begin_tokens, segment.length_tokens});
+  return to_numpy(std::move(words), 3);
+}
+
 std::vector<std::vector<Row>> bucket_rows(const StepPlan& step) {
   std::vector<std::vector<Row>> rows;
   for (const Bucket& bucket : step.buckets) {
@@ -78,6 +87,7 @@ void init_steps(nb::module_& module) {
       .def_prop_ro("micro_batches", [](const StepPlan& step) { return ppm(step.micro_batches); })
       .def_prop_ro("pools", [](const StepPlan& step) { return ppm(step.pools); })
       .def_prop_ro("buckets", &bucket_rows)
+      .def_prop_ro("segments", &segment_rows)
       .def("hash", &hash_step);
   module.def("make_corpus", &make_documents, Unlocked());
   module.def("make_state", &make_state);

@@ -1,5 +1,5 @@
-"""Charts as SVG text, in as few kinds as the report needs: lines over steps, loads of ranks over steps, and the
-attention of one plan drawn to scale. Hover a mark to read its numbers.
+"""Charts as SVG text, in as few kinds as the report needs: lines over steps, loads of ranks over steps, bars, and
+the attention of one plan drawn to scale. Hover a mark to read its numbers.
 """
 
 import math
@@ -10,6 +10,7 @@ from html import escape
 WIDTH, HEIGHT = 560, 260
 LEFT, RIGHT, TOP, BOTTOM = 56, 14, 14, 34
 RANK_COLOURS = ("#2f6fb5", "#e08a2c", "#3f9b6c", "#b5476d", "#7a5bb5", "#8c7a32", "#3a9aa8", "#c0563c")
+MOST_SHARES = 10  # as text above bars
 INK, FAINT = "#5b6470", "#e4e7eb"
 
 
@@ -84,6 +85,24 @@ def load_chart(loads: Sequence[Sequence[float]], high: float, uncounted: int) ->
     return svg(WIDTH, HEIGHT, parts)
 
 
+def bar_chart(values: Sequence[int], unit: str) -> str:
+    """A bar for each of 0, 1, 2, ..., its share of all above it as long as there is room to read it."""
+    total, high = max(1, sum(values)), 1.12 * max(1, *values)
+    frame = Frame(len(values), 0.0, high)
+    width = 0.7 * (frame.x(1) - frame.x(0))
+    parts = [value_axis(frame, nice_ticks(0, high), lambda v: f"{v:,.0f}"), step_axis(frame, unit)]
+    for index, value in enumerate(values):
+        x, y = frame.x(index), frame.y(value)
+        label = escape(f"{index} {unit}: {value:,} ({value / total:.1%})")
+        parts.append(
+            f'<rect x="{x - width / 2:.1f}" y="{y:.1f}" width="{width:.1f}" height="{HEIGHT - BOTTOM - y:.1f}" '
+            f'fill="#0f8a6d"><title>{label}</title></rect>'
+        )
+        if len(values) <= MOST_SHARES and value:
+            parts.append(text(x, y - 4, f"{value / total:.1%}", "middle"))
+    return svg(WIDTH, HEIGHT, parts)
+
+
 def draw_line(frame: Frame, line: Line, unit: str) -> list[str]:
     points = " ".join(f"{frame.x(step):.1f},{frame.y(value):.1f}" for step, value in enumerate(line.values))
     parts = [f'<polyline points="{points}" fill="none" stroke="{line.colour}" stroke-width="{line.width}"/>']
@@ -106,10 +125,10 @@ def value_axis(frame: Frame, ticks: Sequence[float], label: Callable[[float], st
     return "".join(parts)
 
 
-def step_axis(frame: Frame) -> str:
+def step_axis(frame: Frame, unit: str = "step") -> str:
     every = max(1, math.ceil(frame.steps / 8 / 5) * 5) if frame.steps > 8 else 1
     labels = [text(frame.x(step), HEIGHT - BOTTOM + 18, str(step), "middle") for step in range(0, frame.steps, every)]
-    return "".join(labels) + text(WIDTH - RIGHT, HEIGHT - 2, "step", "end")
+    return "".join(labels) + text(WIDTH - RIGHT, HEIGHT - 2, unit, "end")
 
 
 def shade(frame: Frame, uncounted: int) -> str:

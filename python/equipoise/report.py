@@ -5,18 +5,17 @@ it.
 """
 
 import json
-import statistics
 import sys
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from equipoise.charts import Line, difference_chart, line_chart, load_chart
+from equipoise.charts import Line, bar_chart, difference_chart, line_chart, load_chart
+from equipoise.delays import sentences
 from equipoise.drawing import draw_plan, legend
-from equipoise.timing import imbalance
+from equipoise.summary import LOSS_LIMIT, delays_of, loss_differences, summarise
 
 PLAIN, BALANCED = "#8d95a0", "#0f8a6d"
-LOSS_LIMIT = 1e-5  # relative; what rounding in fp32 may do to equal training
 
 STYLE = """
 body{margin:0;background:#f6f7f9;color:#1d2530;font:16px/1.5 system-ui,"Segoe UI",Roboto,"Helvetica Neue",sans-serif}
@@ -39,43 +38,10 @@ border-radius:3px;margin-right:6px;vertical-align:-1px}
 """
 
 
-def summarise(record: dict[str, Any]) -> dict[str, Any]:
-    """Medians and ratios over the steps that count; the loss difference over all."""
-    plain, balanced = (
-        [step[side] for step in record["steps"][record["uncounted"] :]] for side in ("plain", "balanced")
-    )
-    result: dict[str, Any] = {}
-    for name, side in (("plain", plain), ("balanced", balanced)):
-        result[name] = {
-            "step_s": statistics.median(step["step_s"] for step in side),
-            "attention_s": statistics.median(step["attention_s"] for step in side),
-            "measured_imbalance": statistics.median(imbalance(step["work_s"]) for step in side),
-            "predicted_imbalance": statistics.median(imbalance(step["predicted_ns"]) for step in side),
-            "lower_bound": statistics.median(step["lower_bound"] for step in side),
-            "moved_bytes": statistics.median(step["moved_bytes"] for step in side),
-        }
-    result["step_ratio"] = result["balanced"]["step_s"] / result["plain"]["step_s"]
-    result["attention_ratio"] = result["balanced"]["attention_s"] / result["plain"]["attention_s"]
-    level = statistics.median(step["lower_bound"] * statistics.mean(step["work_s"]) for step in plain)
-    result["most_gain"] = statistics.median(max(step["work_s"]) for step in plain) / level
-    result["prediction_error"] = statistics.median(
-        abs(predicted / 1e9 - work) / work
-        for step in plain
-        for predicted, work in zip(step["predicted_ns"], step["work_s"], strict=True)
-        if work > 0
-    )
-    result["loss_difference"] = max(loss_differences(record))
-    return result
-
-
-def loss_differences(record: dict[str, Any]) -> list[float]:
-    return [abs(s["balanced"]["loss"] - s["plain"]["loss"]) / abs(s["plain"]["loss"]) for s in record["steps"]]
-
-
 def make_report(record: dict[str, Any]) -> str:
     summary = summarise(record)
-    body = [headline(record, summary), cards(summary), table(record, summary), times(record, summary), loads(record)]
-    body += [losses(record), plan(record), settings(record)]
+    body = [headline(record, summary), cards(record, summary), table(record, summary), times(record, summary)]
+    body += [loads(record), losses(record, summary), waits(record), plan(record), settings(record)]
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Equipoise: balanced training</title>'
         f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head>'
@@ -85,19 +51,25 @@ def make_report(record: dict[str, Any]) -> str:
 
 def headline(record: dict[str, Any], summary: dict[str, Any]) -> str:
     counted = len(record["steps"]) - record["uncounted"]
-    same = "the same training" if summary["loss_difference"] <= LOSS_LIMIT else "but the losses differ"
+    strategy = f"<b>{escape(record['strategy'])}</b>"
+    if record["same_segments"]:
+        same = "the same training" if summary["loss_difference"] <= LOSS_LIMIT else "but the losses differ"
+        order = "on the same documents in the same order"
+        does = f"{strategy} moves tiles of it to ranks that would wait"
+    else:
+        same = f"{delays_of(record).delayed_tokens:,} tokens delayed"
+        order = "on documents that arrive in the same order"
+        does = f"{strategy} packs them whole, into steps of its own choice"
     return (
         f"<h1>Attention {1 / summary['attention_ratio']:.2f}x faster, {same}</h1>"
-        '<p class="lead">Two copies of one model trained on the same documents in the same order over '
-        f"{record['ranks']} ranks, step by step in turn: <b>plain</b> computes attention where the tokens are, "
-        f"<b>{escape(record['strategy'])}</b> moves tiles of it to ranks that would wait. Medians of {counted} steps, "
-        f"the first {record['uncounted']} not counted.</p>"
+        f'<p class="lead">Two copies of one model trained {order} over {record["ranks"]} ranks, step by step in turn: '
+        f"<b>plain</b> computes attention where the tokens are, {does}. Medians of {counted} steps, the first "
+        f"{record['uncounted']} not counted; speed-ups are of the time for a token.</p>"
     )
 
 
-def cards(summary: dict[str, Any]) -> str:
+def cards(record: dict[str, Any], summary: dict[str, Any]) -> str:
     plain, balanced = summary["plain"], summary["balanced"]
-    difference = summary["loss_difference"]
     shown = [
         (f"{1 / summary['attention_ratio']:.2f}x", "attention speed-up, slowest rank", False),
         (f"{1 / summary['step_ratio']:.2f}x", "step speed-up", False),
@@ -106,8 +78,13 @@ def cards(summary: dict[str, Any]) -> str:
             "imbalance of attention work, slowest / mean",
             False,
         ),
-        (f"{difference:.0e}", "largest relative loss difference, where 1e-5 is allowed", difference > LOSS_LIMIT),
     ]
+    if record["same_segments"]:
+        difference = summary["loss_difference"]
+        label = "largest relative loss difference, where 1e-5 is allowed"
+        shown.append((f"{difference:.0e}", label, difference > LOSS_LIMIT))
+    else:
+        shown.append((f"{delays_of(record).mean_steps:.2f}", "steps of delay, mean of all tokens", False))
     return '<div class="cards">' + "".join(card(*values) for values in shown) + "</div>"
 
 
@@ -117,6 +94,7 @@ def card(value: str, label: str, bad: bool) -> str:
 
 def table(record: dict[str, Any], summary: dict[str, Any]) -> str:
     rows = [
+        ("tokens of a step, median", "tokens", lambda v: f"{v:,.0f}"),
         ("step, median", "step_s", lambda v: f"{1000 * v:,.0f} ms"),
         ("attention of the slowest rank, median", "attention_s", lambda v: f"{1000 * v:,.0f} ms"),
         ("imbalance, measured", "measured_imbalance", lambda v: f"{v:.3f}"),
@@ -171,17 +149,37 @@ def loads(record: dict[str, Any]) -> str:
     )
 
 
-def losses(record: dict[str, Any]) -> str:
+def losses(record: dict[str, Any], summary: dict[str, Any]) -> str:
     lines = [
         Line("plain", "#c9ced5", [step["plain"]["loss"] for step in record["steps"]], width=6),
         Line(record["strategy"], BALANCED, [step["balanced"]["loss"] for step in record["steps"]]),
     ]
+    curves = f"<div><h3>Loss, nats per byte</h3>{line_chart(lines, 'nats', 0, from_zero=False)}</div>"
+    if record["same_segments"]:
+        says = (
+            "Moving attention changes the order in which numbers are added and nothing else: "
+            "the curves lie on each other."
+        )
+        curves += f"<div><h3>Relative difference</h3>{difference_chart(loss_differences(record), LOSS_LIMIT)}</div>"
+    else:
+        plain, other = (summary[side]["mean_loss"] for side in ("plain", "balanced"))
+        says = (
+            f"A step holds other documents on each side. Mean of all targets: {plain:.4f} under plain, {other:.4f} so."
+        )
+    return f"<section><h2>Loss</h2><p>{says}</p><div class=two>{curves}</div></section>"
+
+
+def waits(record: dict[str, Any]) -> str:
+    """Nothing where nothing waited."""
+    delays = delays_of(record)
+    if not (said := sentences(delays)):
+        return ""
+    trained = [delays.by_delay.get(delay, 0) for delay in range(max(delays.by_delay) + 1)]
+    held = Line("held", BALANCED, [step["balanced"]["delay"]["held"][1] for step in record["steps"]])
     return (
-        "<section><h2>Loss</h2><p>Moving attention changes the order in which numbers are added and nothing else: "
-        f"the curves lie on each other.</p><div class=two><div><h3>Loss, nats per byte</h3>"
-        f"{line_chart(lines, 'nats', 0, from_zero=False)}</div>"
-        "<div><h3>Relative difference</h3>"
-        f"{difference_chart(loss_differences(record), LOSS_LIMIT)}</div></div></section>"
+        f"<section><h2>Delay</h2><p>{escape('; '.join(said))}.</p><div class=two>"
+        f"<div><h3>Tokens trained, by the steps that they waited</h3>{bar_chart(trained, 'steps waited')}</div>"
+        f"<div><h3>Tokens that wait after each step</h3>{line_chart([held], 'tokens', 0)}</div></div></section>"
     )
 
 
@@ -191,11 +189,12 @@ def plan(record: dict[str, Any]) -> str:
     before, after = (
         " and ".join(f"{1000 * work:,.0f}" for work in step[side]["work_s"]) for side in ("plain", "balanced")
     )
+    worked = f"{before} ms under plain, {after} ms so" if record["same_segments"] else f"{after} ms"
     return (
         f"<section><h2>Who computes what in step {drawing['step']}</h2><p>Query rows downwards, keys to the right; "
         "each triangle is a document, its area is attention work. The strip above shows the documents of the sequence. "
         "What has another colour than the rest of its square was sent to that rank, and its result sent back. "
-        f"Ranks worked {before} ms under plain, {after} ms so.</p>"
+        f"Ranks worked {worked}.</p>"
         f"{legend(record['ranks'])}{draw_plan(drawing)}</section>"
     )
 

@@ -21,9 +21,16 @@ HELD_NUMBERS = 5  # document, first token, tokens, step of arrival, queue
 
 
 class Step:
-    """One optimizer step of this rank. Pickles, so that loader workers can read its rows."""
+    """One optimizer step of this rank. Pickles, so that loader workers can read its rows.
 
-    def __init__(self, plan: _core.StepPlan, sampler: StepSampler) -> None:
+    segments: int64 [segments, 3]: document, first token and tokens of each segment of the whole step, all ranks, in the
+    order of the plan's sequences. delays: int64 [segments]: the steps that each waited, step - step of arrival. What
+    waits after the step is state_after["held"], rows of document, first token, tokens, step of arrival and queue; a
+    strategy that holds no documents leaves only the rest of one that is longer than the step. equipoise.delays counts
+    both.
+    """
+
+    def __init__(self, plan: _core.StepPlan, sampler: StepSampler, before: _core.PackerState) -> None:
         self.step: int = plan.step
         self.loss_tokens: int = plan.loss_tokens  # planned targets of the whole step, all ranks
         self.pool: int = sampler.inputs.pool
@@ -33,6 +40,8 @@ class Step:
             level: {"imbalance_ppm": imbalance, "lower_bound_ppm": bound}
             for level, (imbalance, bound) in (("micro_batches", plan.micro_batches), ("pools", plan.pools))
         }
+        self.segments: np.ndarray = plan.segments
+        self.delays = delays_of(plan, before)
         self.state_after = sampler.save(plan.state_after)
         buckets = [_core.plan_bucket(sampler.core, plan, index) for index in sampler.own_buckets()]
         self.micro_steps = [MicroStep(sampler, bucket, plan.step) for bucket in buckets]
@@ -83,7 +92,7 @@ class StepSampler:
         state = self.start
         while not _core.is_finished(self.corpus, state):
             plan = _core.plan_step(self.core, self.corpus, state)
-            yield Step(plan, self)
+            yield Step(plan, self, state)
             state = plan.state_after
 
     @property
@@ -122,11 +131,13 @@ class StepSampler:
         arrival = self.core.arrival
         same = {"seed": arrival.seed, "epoch": arrival.epoch, "shuffle": arrival.shuffle}
         same |= {"lengths": self.corpus_hash, "window": self.inputs.window, "overlong": self.inputs.overlong}
-        delay = self.core.delay
-        if self.inputs.strategy in ("fixed", "wlb") or delay.max_delay_steps > 0:
+        if keeps_whole(self.inputs):
             # How many documents have arrived depends on the tokens of each step, and where they wait on its sequences.
+            delay = self.core.delay
             same["sequences"] = self.inputs.mesh.dp * self.inputs.micro_steps
             same["waiting"] = [self.inputs.strategy, delay.repack_window_steps, *delay.queue_tokens]
+            # What waits was let in because these surely suffice to train it in time.
+            same |= {"max_tokens": int(self.inputs.max_tokens), "max_delay": delay.max_delay_steps}
         return same
 
     def load(self, state: dict[str, Any]) -> _core.PackerState:
@@ -144,6 +155,18 @@ class StepSampler:
         if not 0 <= step <= LARGEST_STEP:
             raise ValueError(f"step {step} is absurd, sampler state: give one that a sampler made")
         return _core.make_state(step, *progress, [held_row(row) for row in items("state.held", state["held"], "rows")])
+
+
+def keeps_whole(inputs: PlanInputs) -> bool:
+    """Whether documents are packed whole, and so into other steps and segments than those of plain."""
+    return inputs.strategy in ("fixed", "wlb") or inputs.core.delay.max_delay_steps > 0
+
+
+def delays_of(plan: _core.StepPlan, before: _core.PackerState) -> np.ndarray:
+    """By segment; the pieces of one document arrive together."""
+    since = {document: step for document, _, _, step, _ in before.held}
+    documents = plan.segments[:, 0].tolist()
+    return np.array([plan.step - since.get(document, plan.step) for document in documents], np.int64)
 
 
 def held_row(row: Any) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ import sys
 from dataclasses import asdict, replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
@@ -17,6 +18,7 @@ from equipoise import checkpoint
 from equipoise.allocator import keep_freed_memory
 from equipoise.checkpoint import Position
 from equipoise.corpus import read_corpus, standard_library
+from equipoise.delays import Delays, add_step, count_delays, sentences
 from equipoise.demo import check_demo, compare
 from equipoise.faults import FAILED, WRONG_USE, Place, RunError, end, end_after
 from equipoise.options import Options, parse_options
@@ -82,25 +84,29 @@ def train(run: Run, mesh: DeviceMesh, place: Place) -> int:
     if options.resume:
         checkpoint.restore(options.resume, trainer)
     progress = Progress(options.steps) if world.rank == 0 else None
-    position = run.start
+    position, delays = run.start, Delays()
     for position, step in planned_steps(run, inputs, place):
         cost = train_step(trainer, step)
         if progress:
+            counts = count_delays(step)
+            delays = add_step(delays, position.steps - 1, counts)
             progress.show(position.steps, describe(cost))
-            log_step(options.out / LOG, position, cost)
+            log_step(options.out / LOG, position, asdict(cost) | {"plan": f"{step.hash:016x}", "delay": counts})
         if options.checkpoint_every and position.steps % options.checkpoint_every == 0:
             checkpoint.save(options.out, trainer, position, checkpoint.identity(options, run.corpus))
     if progress:
         progress.close()
-        if why := early_end(run, position.steps):
-            print(why, flush=True)
+        for line in (early_end(run, position.steps), *sentences(delays)):
+            if line:
+                print(line, flush=True)
     return 0
 
 
-def log_step(path: Path, position: Position, cost: StepCost) -> None:
-    """A line of JSON for each step; a run that goes on from a checkpoint adds its own."""
+def log_step(path: Path, position: Position, what: dict[str, Any]) -> None:
+    """A line of JSON for each step: what it cost, the hash of its plan, and what waited (delays.count_delays). A run
+    that goes on from a checkpoint adds its own."""
     with path.open("a") as log:
-        log.write(json.dumps({"steps": position.steps, "epoch": position.epoch, **asdict(cost)}) + "\n")
+        log.write(json.dumps({"steps": position.steps, "epoch": position.epoch, **what}) + "\n")
 
 
 def describe(cost: StepCost) -> str:

@@ -5,20 +5,25 @@ from html.parser import HTMLParser
 
 import pytest
 
-from equipoise.report import loss_differences, make_report, summarise
+from equipoise.report import make_report
+from equipoise.summary import delays_of, loss_differences, summarise
 from equipoise.timing import imbalance
+
+NO_DELAY = {"by_delay": [[0, 100]], "longest": None, "held": [0, 0], "oldest": None}
 
 
 def make_side(step_s: float, work_s: list[float], loss: float, moved: int) -> dict:
     return {
         "loss": loss,
         "tokens": 100,
+        "targets": 90,
         "step_s": step_s,
         "attention_s": max(work_s),
         "work_s": work_s,
         "predicted_ns": [round(1.1e9 * work) for work in work_s],
         "moved_bytes": moved,
         "lower_bound": 1.0,
+        "delay": NO_DELAY,
     }
 
 
@@ -43,6 +48,7 @@ def make_record(loss_error: float = 0.0) -> dict:
         "strategy": "equipoise",
         "ranks": 2,
         "uncounted": 1,
+        "same_segments": True,
         "steps": steps,
         "drawing": drawing,
         "settings": {"corpus": "<none & all>"},
@@ -72,6 +78,47 @@ def test_one_step_with_another_loss_is_enough_to_be_seen() -> None:
     assert loss_differences(record)[1:] == [0.0, 0.0]
     assert "but the losses differ" in make_report(record)
     assert "the same training" in make_report(make_record())
+
+
+def make_delayed_record() -> dict:
+    """Of 300 tokens 60 wait for one step and 20 for two; document 7 is left waiting."""
+    record = make_record() | {"strategy": "wlb", "same_segments": False}
+    waits = [
+        {"by_delay": [[0, 100]], "longest": None, "held": [3, 110], "oldest": [4, 60, 1]},
+        {"by_delay": [[0, 40], [1, 60]], "longest": [4, 60, 1], "held": [2, 50], "oldest": [5, 20, 2]},
+        {"by_delay": [[0, 80], [2, 20]], "longest": [5, 20, 2], "held": [1, 30], "oldest": [7, 30, 3]},
+    ]
+    for step, delay in zip(record["steps"], waits, strict=True):
+        step["balanced"] |= {"delay": delay, "loss": 1.5, "tokens": 50}
+    return record
+
+
+def test_delays_are_counted_drawn_and_named() -> None:
+    record = make_delayed_record()
+    assert delays_of(record).by_delay == {0: 220, 1: 60, 2: 20}
+    page = make_report(record)
+    assert "80 of 300 tokens trained were delayed (26.7%), 0.33 steps in the mean of all" in page
+    assert "longest wait: document 7 (30 tokens) since step 0, 3 steps" in page
+    assert (
+        "not trained: 30 tokens of 1 documents held at the end, the oldest document 7 (30 tokens) since step 0" in page
+    )
+    for bar in ("0 steps waited: 220 (73.3%)", "1 steps waited: 60 (20.0%)", "2 steps waited: 20 (6.7%)"):
+        assert f"<title>{bar}</title>" in page
+    for held in (110, 50, 30):
+        assert f"held, step {(110, 50, 30).index(held)}: {held} tokens" in page
+
+
+def test_where_steps_hold_other_documents_losses_are_not_compared_step_by_step() -> None:
+    page = make_report(make_delayed_record())
+    assert "Relative difference" not in page
+    assert "losses differ" not in page
+    assert "2.0000 under plain, 1.5000 so" in page
+    # 4 s for 50 tokens against 5 s for 100.
+    assert summarise(make_delayed_record())["step_ratio"] == pytest.approx(1.6)
+
+
+def test_without_delay_the_page_does_not_speak_of_it() -> None:
+    assert "elay" not in make_report(make_record())
 
 
 class Places(HTMLParser):

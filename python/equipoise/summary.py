@@ -1,0 +1,60 @@
+"""The record of a comparison in a few numbers: medians, ratios, losses, delays."""
+
+import statistics
+from typing import Any
+
+from equipoise.delays import Delays, add_step
+from equipoise.timing import imbalance
+
+LOSS_LIMIT = 1e-5  # relative; what rounding in fp32 may do to equal training
+
+
+def summarise(record: dict[str, Any]) -> dict[str, Any]:
+    """Medians over the steps that count, ratios of time per token; losses over all steps."""
+    plain, balanced = (
+        [step[side] for step in record["steps"][record["uncounted"] :]] for side in ("plain", "balanced")
+    )
+    result: dict[str, Any] = {}
+    for name, side in (("plain", plain), ("balanced", balanced)):
+        result[name] = {
+            "tokens": statistics.median(step["tokens"] for step in side),
+            "step_s": statistics.median(step["step_s"] for step in side),
+            "attention_s": statistics.median(step["attention_s"] for step in side),
+            "measured_imbalance": statistics.median(imbalance(step["work_s"]) for step in side),
+            "predicted_imbalance": statistics.median(imbalance(step["predicted_ns"]) for step in side),
+            "lower_bound": statistics.median(step["lower_bound"] for step in side),
+            "moved_bytes": statistics.median(step["moved_bytes"] for step in side),
+            "mean_loss": mean_loss([step[name] for step in record["steps"]]),
+        }
+    for key in ("step", "attention"):
+        per_token = [
+            statistics.median(step[f"{key}_s"] / step["tokens"] for step in side) for side in (plain, balanced)
+        ]
+        result[f"{key}_ratio"] = per_token[1] / per_token[0]
+    level = statistics.median(step["lower_bound"] * statistics.mean(step["work_s"]) for step in plain)
+    result["most_gain"] = statistics.median(max(step["work_s"]) for step in plain) / level
+    result["prediction_error"] = statistics.median(
+        abs(predicted / 1e9 - work) / work
+        for step in plain
+        for predicted, work in zip(step["predicted_ns"], step["work_s"], strict=True)
+        if work > 0
+    )
+    result["loss_difference"] = max(loss_differences(record))
+    return result
+
+
+def loss_differences(record: dict[str, Any]) -> list[float]:
+    return [abs(s["balanced"]["loss"] - s["plain"]["loss"]) / abs(s["plain"]["loss"]) for s in record["steps"]]
+
+
+def mean_loss(steps: list[dict[str, Any]]) -> float:
+    """Over all targets."""
+    return sum(step["loss"] * step["targets"] for step in steps) / sum(step["targets"] for step in steps)
+
+
+def delays_of(record: dict[str, Any]) -> Delays:
+    """What waited under the strategy that is compared with plain."""
+    delays = Delays()
+    for index, step in enumerate(record["steps"]):
+        delays = add_step(delays, index, step["balanced"]["delay"])
+    return delays
