@@ -117,7 +117,7 @@ std::vector<int64_t> candidate_levels(const Outlook& outlook, const State& state
     if (levels.back() != big.time_ns) levels.push_back(big.time_ns);
   }
   const int64_t costliest = state.bigs.empty() ? base : std::max(base, state.bigs.front().time_ns);
-  for (int64_t level = base / 5 * 6; level < costliest / 10 * 13; level = level / 5 * 6 + 1) levels.push_back(level);
+  for (int64_t level = base / 5 * 6; level < costliest / 10 * 13; level += level / 5 + 1) levels.push_back(level);
   std::sort(levels.begin(), levels.end());
   levels.erase(std::unique(levels.begin(), levels.end()), levels.end());
   return levels;

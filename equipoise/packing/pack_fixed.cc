@@ -31,13 +31,13 @@ std::vector<std::vector<Held>> pack_window(const PlanInputs& inputs, const Arriv
   const Caps caps{inputs.limits.window_tokens, inputs.limits.max_documents, no_bound};
   std::vector<std::vector<Held>> packed(sequences);
   std::vector<Load> loads(sequences);
-  bool open = true;  // younger pieces may not overtake a held one that finds no room
+  int64_t youngest = no_limit;  // pieces that arrived later may not overtake a held one that finds no room
   for (size_t i = 0; i < waiting.size(); ++i) {
     const Waiting& piece = waiting[i];
-    const int64_t lightest = i < held || open ? lightest_with_room(loads, caps, piece) : -1;
+    const int64_t lightest = piece.held.since_step <= youngest ? lightest_with_room(loads, caps, piece) : -1;
     if (lightest < 0) {
       left.push_back(piece.held);
-      open = open && i >= held;
+      if (i < held) youngest = std::min(youngest, piece.held.since_step);
       continue;
     }
     loads[static_cast<size_t>(lightest)].add(piece);

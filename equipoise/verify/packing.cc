@@ -323,7 +323,7 @@ void check_hard_bound(Books& books, int64_t bound) {
 }
 
 /// Elsewhere caps can force a piece to wait beyond the bound; but then nothing that arrived later may be trained before
-/// it.
+/// it. A piece of `fixed` that has its place in the steps packed together waits for its turn among them.
 void check_delay(Books& books) {
   const Delay& delay = books.inputs.delay;
   const bool fixed = books.inputs.strategy == Strategy::fixed;
@@ -339,7 +339,7 @@ void check_delay(Books& books) {
     }
   for (const Held& piece : books.step.state_after.held) {
     const auto entry = books.accounts.find(piece.document);
-    if (entry == books.accounts.end()) continue;
+    if (entry == books.accounts.end() || (fixed && piece.queue >= 0)) continue;
     const int64_t since = entry->second.since_step;
     if (books.step.step - since >= bound && youngest > since)
       books.found.push_back({"delay within bound", where(books.step, piece.document),
