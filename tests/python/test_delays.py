@@ -103,6 +103,15 @@ def test_delays_follow_from_the_step_in_which_a_document_arrived(strategy: str) 
     assert run_of(steps).delayed_tokens > 0
 
 
+def test_a_comparison_of_strategies_counts_the_same() -> None:
+    inputs = [inputs_for(strategy=strategy, **options) for strategy, options in WAITING.items()]
+    for run, planned in zip(eq.compare(LENGTHS, inputs), inputs, strict=True):
+        counts = [count_delays(step) for step in steps_of(LENGTHS, planned)]
+        assert [c["by_delay"] for c in counts] == [[list(pair) for pair in step.delays] for step in run.steps]
+        assert [c["held"][1] for c in counts] == [step.held_tokens for step in run.steps]
+        assert [c["oldest"][2] if c["oldest"] else 0 for c in counts] == [step.held_steps for step in run.steps]
+
+
 def test_a_run_that_goes_on_from_a_state_counts_the_same_delays() -> None:
     inputs = inputs_for(strategy="wlb", queues=[300])
     steps = list(eq.StepSampler(LENGTHS, inputs))

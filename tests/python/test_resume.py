@@ -1,6 +1,5 @@
 """A run that goes on from a saved state is the run that was not stopped."""
 
-import hashlib
 import json
 import subprocess
 import sys
@@ -10,40 +9,46 @@ from pathlib import Path
 import pytest
 
 import equipoise as eq
-from sampler_cases import LENGTHS, as_bytes, inputs_for, ranks_of
+from sampler_cases import LENGTHS, WAITING, as_bytes, inputs_for, loaded_hashes, ranks_of, waiting_sampler
 
+AFTER = 100
 RESUME = """
-import hashlib, itertools, json, sys
+import json, sys
 sys.path.insert(0, sys.argv[1])
-import equipoise as eq
-import sampler_cases as t
-inputs = t.inputs_for(strategy=sys.argv[2], overlong="split", window=128)
-sampler = eq.StepSampler(t.LENGTHS, inputs, replica=3, cp_rank=1, seed=7, state=json.loads(sys.argv[3]))
-print([hashlib.sha256(t.as_bytes(step)).hexdigest() for step in itertools.islice(sampler, 50)])
+from sampler_cases import loaded_hashes, waiting_sampler
+for name, states in json.load(sys.stdin).items():
+    for workers, state in enumerate(states):
+        print(*loaded_hashes(waiting_sampler(name, state), workers, int(sys.argv[2])), flush=True)
 """
 
 
-@pytest.mark.parametrize("strategy", ["equipoise", "fixed"])
-def test_a_new_process_goes_on_from_a_saved_state_byte_for_byte(strategy: str) -> None:
-    """The case P14: documents are held when the state is saved; every following step is the same."""
-    inputs = inputs_for(strategy=strategy, overlong="split", window=128)
-    steps = list(eq.StepSampler(LENGTHS, inputs, replica=3, cp_rank=1, seed=7))
-    assert len(steps) > 12
-    hashes = [hashlib.sha256(as_bytes(step)).hexdigest() for step in steps]
-    with_held = [n for n, step in enumerate(steps) if step.state_after["held"]]
-    assert with_held
-    for stop in (0, with_held[0], with_held[-1], len(steps) - 2):
-        arguments = [str(Path(__file__).parent), strategy, json.dumps(steps[stop].state_after)]
-        result = subprocess.run([sys.executable, "-c", RESUME, *arguments], capture_output=True, text=True, timeout=60)
-        assert result.stdout.strip() == str(hashes[stop + 1 : stop + 51]), result.stderr
+def test_a_new_process_with_other_loader_workers_goes_on_byte_for_byte() -> None:
+    """The case P14: documents wait when the state is saved; the next 100 steps are the same, plans and rows."""
+    states, expected = {}, []
+    for name in WAITING:
+        steps = list(waiting_sampler(name))
+        stops = [n for n, step in enumerate(steps[: -AFTER - 1]) if len(step.state_after["held"]) > 3]
+        stops = [stops[0], stops[len(stops) // 2], stops[-1]]
+        states[name] = [steps[stop].state_after for stop in stops]
+        hashes = list(loaded_hashes(waiting_sampler(name), 2, stops[-1] + 1 + AFTER))
+        assert len(hashes) == stops[-1] + 1 + AFTER
+        expected += [" ".join(hashes[stop + 1 : stop + 1 + AFTER]) for stop in stops]
+    arguments = [str(Path(__file__).parent), str(AFTER)]
+    given = {"input": json.dumps(states), "capture_output": True, "text": True, "timeout": 120}
+    result = subprocess.run([sys.executable, "-c", RESUME, *arguments], **given)
+    assert result.stdout.splitlines() == expected, result.stderr
 
 
-def test_every_step_can_be_resumed_after() -> None:
-    inputs = inputs_for(strategy="equipoise", window=128)
-    steps = list(eq.StepSampler(LENGTHS, inputs, seed=7))
-    for stop, step in enumerate(steps):
-        rest = eq.StepSampler(LENGTHS, inputs, seed=7, state=json.loads(json.dumps(step.state_after)))
-        assert [later.hash for later in rest] == [later.hash for later in steps[stop + 1 :]]
+@pytest.mark.parametrize("name", WAITING)
+def test_every_step_can_be_resumed_after(name: str) -> None:
+    """Step after step, so that by induction all that follow are the same too."""
+    steps = list(waiting_sampler(name))
+    assert sum(bool(step.state_after["held"]) for step in steps) > 0.9 * len(steps)
+    for step, following in zip(steps, steps[1:], strict=False):
+        saved = json.dumps(step.state_after)
+        assert len(saved) < 10_000
+        resumed = next(iter(waiting_sampler(name, json.loads(saved))))
+        assert as_bytes(resumed) == as_bytes(following)
 
 
 def test_another_mesh_goes_on_with_the_documents_that_are_left() -> None:
@@ -71,6 +76,24 @@ def test_a_state_of_another_run_is_refused(change: dict, message: str) -> None:
     state = next(iter(eq.StepSampler(LENGTHS, inputs_for()))).state_after
     with pytest.raises(ValueError, match=message):
         eq.StepSampler(LENGTHS, inputs_for(), state=state, **change)
+
+
+OTHER_WAITING = [
+    ("wlb", {"queues": [60, 101]}, "waiting was"),
+    ("wlb", {"max_delay": 9}, "max_delay was -1 when the state was saved and is 9 now"),
+    ("fixed", {"repack_window": 2}, "waiting was"),
+    ("equipoise", {"max_delay": 2}, "max_delay was 4 when the state was saved and is 2 now"),
+    ("equipoise", {"max_tokens": 128}, "max_tokens was 192 when the state was saved and is 128 now"),
+    ("equipoise", {"micro_steps": 1}, "sequences was 8 when the state was saved and is 4 now"),
+]
+
+
+@pytest.mark.parametrize(("name", "change", "message"), OTHER_WAITING)
+def test_what_waits_is_refused_where_it_would_wait_otherwise(name: str, change: dict, message: str) -> None:
+    saved = WAITING[name]
+    state = next(iter(eq.StepSampler(LENGTHS, inputs_for(window=128, **saved)))).state_after
+    with pytest.raises(ValueError, match=f"^{message}.*, sampler state: give the arguments with which it was saved"):
+        eq.StepSampler(LENGTHS, inputs_for(**({"window": 128} | saved | change)), state=state)
 
 
 @pytest.mark.parametrize("change", [{"version": 2}, {"position": "x"}, {"held": 3}, {"held": [[1, 2]]}, {"step": -1}])

@@ -1,6 +1,5 @@
 """Whatever the strategy, mesh or number of ranks, the same documents give the same losses and gradients."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,35 +18,13 @@ from equipoise.options import make_parser, parse_options
 from equipoise.plans import Run, planned_steps
 from equipoise.ranks import World, make_inputs
 from equipoise.steps import Trainer, make_trainer, train_step
+from hardware_cases import write_hardware
 from launch import TINY, write_corpus
 
 STRATEGIES = ("plain", "allgather", "ulysses", "libra", "equipoise")
-STEPS = 10
+STEPS = 30
 SEQUENCES = 4  # of a step, whatever the mesh
 MESHES = {"one rank": (1, 1), "dp 2": (2, 1), "dp 2, cp 2": (2, 2)}
-
-# A machine on which moving attention always pays.
-HARDWARE = {
-    "format": "equipoise.hardware",
-    "version": 1,
-    "name": "test",
-    "reference_head_size": 8,
-    "element_bytes": 4,
-    "attention": {
-        "tile_rows": 16,
-        "tile_keys": 16,
-        "call_ns": 0,
-        "entry_ns": 1000,
-        "block_ps": 0,
-        "tile_ps": [[0, 100_000_000]],
-        "kilobyte_ps": 0,
-        "backward_ppm": [[0, 2_500_000]],
-    },
-    "linear_mflops": [[0, 100]],
-    "linear_backward_ppm": 2_000_000,
-    "node": {"latency_ns": 1, "kilobyte_ps": 1},
-    "network": {"latency_ns": 1, "kilobyte_ps": 1},
-}
 
 
 def train_all(rank: int, world: World, folder: Path) -> None:
@@ -91,7 +68,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any
     for name, (dp, cp) in MESHES.items():
         folder = tmp_path_factory.mktemp("train")
         write_corpus(folder / "text")
-        (folder / "hardware.json").write_text(json.dumps(HARDWARE))
+        write_hardware(folder / "hardware.json")
         world = World(rank=0, size=dp * cp, dp=dp, cp=cp, ranks_per_node=dp * cp)
         torch.multiprocessing.spawn(train_all, args=(world, folder), nprocs=dp * cp)
         results[name] = torch.load(folder / "results")
