@@ -64,16 +64,9 @@ std::vector<DocId> arrival_order(int64_t documents, const Arrival& arrival) {
                    where(document), "use a larger window, or the over-long policy split, truncate or drop");
 }
 
-int64_t room_of_steps(const PlanInputs& inputs, const PackerState& state, int64_t steps) {
-  const Limits& limits = inputs.limits;
-  const int64_t step_tokens = inputs.sequences() * limits.window_tokens;
-  int64_t room = mul_div(state.step + steps, step_tokens, 1) - state.arrived_tokens;
-  if (limits.max_tokens < mul_div(limits.window_tokens, 11, 10)) {
-    int64_t backlog_room = steps * step_tokens + step_tokens / 2;
-    for (const Held& piece : state.held) backlog_room -= piece.length_tokens;
-    room = std::min(room, backlog_room);
-  }
-  return std::max<int64_t>(0, room);
+int64_t less_held(int64_t room_tokens, const PackerState& state) {
+  for (const Held& piece : state.held) room_tokens -= piece.length_tokens;
+  return room_tokens;
 }
 
 }  // namespace
@@ -146,11 +139,17 @@ Arrivals take_arrivals(const PlanInputs& inputs, const Corpus& corpus, const Pac
 }
 
 int64_t room_for_arrivals(const PlanInputs& inputs, const PackerState& state) {
-  return room_of_steps(inputs, state, 1);
+  const Limits& limits = inputs.limits;
+  const int64_t step_tokens = inputs.sequences() * limits.window_tokens;
+  int64_t room = mul_div(state.step + 1, step_tokens, 1) - state.arrived_tokens;
+  if (limits.max_tokens < mul_div(limits.window_tokens, 11, 10))
+    room = std::min(room, less_held(step_tokens + step_tokens / 2, state));
+  return std::max<int64_t>(0, room);
 }
 
 int64_t room_for_window(const PlanInputs& inputs, const PackerState& state) {
-  return room_of_steps(inputs, state, inputs.delay.repack_window_steps);
+  const int64_t step_tokens = inputs.sequences() * inputs.limits.window_tokens;
+  return std::max<int64_t>(0, less_held(inputs.delay.repack_window_steps * step_tokens, state));
 }
 
 bool arrived_before(const Held& a, const Held& b) {

@@ -49,7 +49,8 @@ Arrivals take_arrivals(const PlanInputs& inputs, const Corpus& corpus, const Pac
 /// S.
 int64_t room_for_arrivals(const PlanInputs& inputs, const PackerState& state);
 
-/// The same for the repack_window_steps steps that begin now, packed together.
+/// Tokens that may still arrive for the repack_window_steps steps that begin now and are packed together: what fills
+/// them beside what is held. Whole documents never fill windows to the brim, so more would only pile up.
 int64_t room_for_window(const PlanInputs& inputs, const PackerState& state);
 
 /// Older arrivals first, then by document and place in it.

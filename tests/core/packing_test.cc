@@ -301,19 +301,33 @@ TEST(PackFixed, TheLongestGoFirstOntoTheLightestSequenceWithRoom) {
 }
 
 TEST(PackFixed, WhatWaitedIsPlacedFirst) {
-  const PlanInputs inputs = inputs_for(1, 10);
-  const Corpus corpus = make_corpus(Lengths{6, 4, 7, 3, 9}, {});
-  PackerState state{.step = 1, .position = 2, .held = {{DocId{1}, 0, 4, 0, -1}}};
+  const PlanInputs inputs = inputs_for(2, 10);
+  const Corpus corpus = make_corpus(Lengths{6, 4, 9, 7}, {});
+  const PackerState state{.step = 1, .position = 2, .held = {{DocId{1}, 0, 4, 0, -1}}};
   const PackedStep step = pack_fixed(inputs, corpus, state);
-  EXPECT_EQ(step.sequences[0].segments, (std::vector<Segment>{{DocId{1}, 0, 4}, {DocId{3}, 0, 3}}));
-  EXPECT_EQ(step.after.held, (std::vector<Held>{{DocId{2}, 0, 7, 1, -1}}));
+  EXPECT_EQ(step.sequences[0].segments, (std::vector<Segment>{{DocId{2}, 0, 9}}));
+  EXPECT_EQ(step.sequences[1].segments, (std::vector<Segment>{{DocId{1}, 0, 4}}));
+  EXPECT_EQ(step.after.held, (std::vector<Held>{{DocId{3}, 0, 7, 1, -1}}));
 }
 
 TEST(PackFixed, YoungerDocumentsDoNotOvertakeAHeldOneThatFindsNoRoom) {
   const PlanInputs inputs = inputs_for(1, 10);
-  const Corpus corpus = make_corpus(Lengths{6, 6, 2}, {});
-  const PackerState state{.step = 2, .position = 2, .held = {{DocId{0}, 0, 6, 0, -1}, {DocId{1}, 0, 6, 1, -1}}};
-  EXPECT_EQ(pack_fixed(inputs, corpus, state).after.held.size(), 2U);
+  const Corpus corpus = make_corpus(Lengths{6, 5, 3}, {});
+  const std::vector<Held> held = {{DocId{0}, 0, 6, 0, -1}, {DocId{1}, 0, 5, 1, -1}, {DocId{2}, 0, 3, 2, -1}};
+  const PackedStep step = pack_fixed(inputs, corpus, {.step = 3, .position = 3, .held = held});
+  EXPECT_EQ(step.after.held, std::vector<Held>(held.begin() + 1, held.end()));
+}
+
+TEST(PackFixed, WhatArrivesFillsTheWindowBesideWhatIsHeldSoThatNothingPilesUp) {
+  const PlanInputs inputs = inputs_for(2, 100);
+  SplitMix64 rng{5};
+  Lengths lengths(2000);
+  for (int64_t& length : lengths) length = random_between(rng, 1, 60);
+  for (const PackedStep& step : pack_all(pack_fixed, inputs, make_corpus(lengths, {}))) {
+    int64_t held_tokens = 0;
+    for (const Held& piece : step.after.held) held_tokens += piece.length_tokens;
+    ASSERT_LE(held_tokens, 100);
+  }
 }
 
 /// What any packing must give, counted without its code: each admitted token of each document exactly once over all

@@ -60,6 +60,7 @@ TEST(ValidPlans, NoCheckerSpeaksOfARunOfThePresetThatHoldsDocuments) {
     SplitMix64 rng{seed};
     PlanInputs inputs = random_inputs(rng);
     inputs.strategy = Strategy::fixed;
+    inputs.delay.repack_window_steps = random_between(rng, 1, 3);
     std::vector<int64_t> lengths;
     for (int64_t part = 0; part < 3; ++part)
       for (const int64_t length : random_lengths(rng, inputs)) lengths.push_back(length);
