@@ -1,115 +1,177 @@
-// Local search on the slowest sequence. Each list is sorted by time, so the best partner of a swap is found by binary
-// search for the piece whose time differs by half the gap between the two sequences; a swap of one for several takes
-// the other's pieces that fill the gap greedily, longest first.
+// Local search on the slowest sequence. What counts is how much time moves from it to another one: half the gap between
+// the two is the best there is. So partners are tried from the lightest on, until none can gain more than what was
+// found; and as each list is sorted by time, one pass over both finds for each piece the partner of a swap.
 #include "equipoise/packing/refine.h"
 
 #include <algorithm>
+#include <array>
+#include <set>
+#include <utility>
 
 #include "equipoise/base/errors.h"
+#include "equipoise/base/integers.h"
 
 namespace equipoise {
 namespace {
 
-/// Piece `give` of the slowest sequence goes to sequence `other`, the pieces `take` of the other come back.
+constexpr size_t most_taken = 4;
+
+/// Piece `give` of the slowest sequence goes to sequence `other`; `taken` pieces of the other come back.
 struct Change {
-  int64_t slower_ns = 0;  ///< time of the slower of the two afterwards
+  int64_t gain_ns = 0;  ///< by which the slower of the two becomes faster
   size_t other = 0;
   size_t give = 0;
-  std::vector<size_t> take;  ///< rising indices
+  std::array<size_t, most_taken> take = {};  ///< rising indices
+  size_t taken = 0;
 };
 
+/// The slowest sequence and another one.
 struct Pair {
   const std::vector<Waiting>& heavy;
   const std::vector<Waiting>& light;
-  Load heavy_load;
-  Load light_load;
+  const Load& heavy_load;
+  const Load& light_load;
+  const Caps& caps;
+  int64_t surplus_ns;  ///< of the slowest above the level that all should reach
+
+  int64_t gap_ns() const { return heavy_load.time_ns - light_load.time_ns; }
+  int64_t most_gain_ns() const { return gap_ns() / 2; }
+  /// A gain that ends the search: the surplus is gone, or most of the gap is closed.
+  int64_t enough_ns() const { return std::min(surplus_ns, most_gain_ns() - most_gain_ns() / 4); }
 };
 
-void consider(const Pair& pair, const Caps& caps, Change candidate, Change& best) {
-  Load heavy = pair.heavy_load;
-  Load light = pair.light_load;
-  heavy.remove(pair.heavy[candidate.give]);
-  for (const size_t index : candidate.take) {
-    light.remove(pair.light[index]);
-    heavy.add(pair.light[index]);
+/// Keeps the candidate as `best` if it gains more and fits.
+void consider(const Pair& pair, const Change& candidate, Change& best) {
+  const Waiting& given = pair.heavy[candidate.give];
+  int64_t moved_ns = given.time_ns;
+  int64_t moved_tokens = given.held.length_tokens;
+  for (size_t i = 0; i < candidate.taken; ++i) {
+    moved_ns -= pair.light[candidate.take[i]].time_ns;
+    moved_tokens -= pair.light[candidate.take[i]].held.length_tokens;
   }
-  light.add(pair.heavy[candidate.give]);
-  const auto fits = [&](const Load& load) { return load.tokens <= caps.tokens && load.segments <= caps.segments; };
-  if (!fits(heavy) || !fits(light)) return;
-  candidate.slower_ns = std::max(heavy.time_ns, light.time_ns);
-  if (candidate.slower_ns < best.slower_ns) best = std::move(candidate);
+  const int64_t gain_ns = std::min(moved_ns, pair.gap_ns() - moved_ns);
+  if (gain_ns <= best.gain_ns) return;
+  const auto taken = static_cast<int64_t>(candidate.taken);
+  const bool fits = pair.light_load.tokens + moved_tokens <= pair.caps.tokens &&
+                    pair.heavy_load.tokens - moved_tokens <= pair.caps.tokens &&
+                    pair.light_load.segments + 1 - taken <= pair.caps.segments &&
+                    pair.heavy_load.segments - 1 + taken <= pair.caps.segments;
+  if (!fits) return;
+  best = candidate;
+  best.gain_ns = gain_ns;
 }
 
-/// The first index of a list, longest first, whose time is at most `time_ns`.
-size_t first_at_most(const std::vector<Waiting>& pieces, int64_t time_ns) {
-  return static_cast<size_t>(
-      std::partition_point(pieces.begin(), pieces.end(), [&](const Waiting& p) { return p.time_ns > time_ns; }) -
-      pieces.begin());
+/// Gives one piece and takes none or one back: the one that moves nearest to half the gap, from either side.
+void consider_singles(const Pair& pair, size_t other, Change& best) {
+  size_t near = 0;  // the first piece of the other that is not longer than wanted; wanted falls from piece to piece
+  for (size_t give = 0; give < pair.heavy.size() && best.gain_ns < pair.enough_ns(); ++give) {
+    consider(pair, {.other = other, .give = give}, best);
+    const int64_t wanted_ns = pair.heavy[give].time_ns - pair.most_gain_ns();
+    if (wanted_ns <= 0) continue;
+    while (near < pair.light.size() && pair.light[near].time_ns > wanted_ns) ++near;
+    for (size_t index = near == 0 ? 0 : near - 1; index < std::min(near + 1, pair.light.size()); ++index)
+      consider(pair, {.other = other, .give = give, .take = {index}, .taken = 1}, best);
+  }
 }
 
-/// All changes that give piece `give`: move it, swap it for one, swap it for several.
-void consider_piece(const Pair& pair, const Caps& caps, size_t other, size_t give, Change& best) {
-  consider(pair, caps, {0, other, give, {}}, best);
-  const int64_t half_gap = (pair.heavy_load.time_ns - pair.light_load.time_ns) / 2;
-  const int64_t wanted = pair.heavy[give].time_ns - half_gap;  // what the other should give back
-  if (wanted <= 0) return;
-  const size_t near = first_at_most(pair.light, wanted);
-  for (size_t index = near == 0 ? 0 : near - 1; index < std::min(near + 1, pair.light.size()); ++index)
-    if (pair.light[index].time_ns < pair.heavy[give].time_ns) consider(pair, caps, {0, other, give, {index}}, best);
-  std::vector<size_t> several;
-  int64_t left = wanted;
-  for (size_t index = near; index < pair.light.size() && several.size() < 4; ++index) {
-    index = std::max(index, first_at_most(pair.light, left));
-    if (index >= pair.light.size()) break;
-    several.push_back(index);
-    left -= pair.light[index].time_ns;
+/// Gives one piece and takes several back that fill the rest greedily, longest first.
+void consider_several(const Pair& pair, size_t other, Change& best) {
+  for (size_t give = 0; give < pair.heavy.size() && best.gain_ns < pair.enough_ns(); ++give) {
+    Change change{.other = other, .give = give};
+    int64_t wanted_ns = pair.heavy[give].time_ns - pair.most_gain_ns();
+    auto from = pair.light.begin();
+    while (change.taken < most_taken) {
+      from = std::partition_point(from, pair.light.end(), [&](const Waiting& p) { return p.time_ns > wanted_ns; });
+      if (from == pair.light.end()) break;
+      change.take[change.taken++] = static_cast<size_t>(from - pair.light.begin());
+      wanted_ns -= from->time_ns;
+      ++from;
+    }
+    if (change.taken > 1) consider(pair, change, best);
   }
-  if (several.size() > 1) consider(pair, caps, {0, other, give, several}, best);
 }
 
 void insert_sorted(std::vector<Waiting>& pieces, const Waiting& piece) {
   pieces.insert(std::lower_bound(pieces.begin(), pieces.end(), piece, longer), piece);
 }
 
-void apply(const Change& change, std::vector<Waiting>& heavy, std::vector<Waiting>& light) {
-  const Waiting given = heavy[change.give];
-  heavy.erase(heavy.begin() + static_cast<std::ptrdiff_t>(change.give));
-  for (auto index = change.take.rbegin(); index != change.take.rend(); ++index) {
-    const Waiting taken = light[*index];
-    light.erase(light.begin() + static_cast<std::ptrdiff_t>(*index));
-    insert_sorted(heavy, taken);
+/// A packing under change, with the sequences by time.
+struct Search {
+  Packed& packed;
+  const Caps& caps;
+  std::vector<Load> loads;
+  std::set<std::pair<int64_t, size_t>> by_time;
+  int64_t level_ns = 0;  ///< what each should take: the mean, and half a millionth that no report shows
+
+  int64_t surplus_ns() const { return by_time.empty() ? 0 : by_time.rbegin()->first - level_ns; }
+
+  void update(size_t sequence, const Load& load) {
+    auto node = by_time.extract({loads[sequence].time_ns, sequence});
+    node.value().first = load.time_ns;
+    by_time.insert(std::move(node));
+    loads[sequence] = load;
   }
-  insert_sorted(light, given);
+};
+
+Search start(Packed& packed, const Caps& caps) {
+  Search search{packed, caps, std::vector<Load>(packed.size()), {}, 0};
+  int64_t total_ns = 0;
+  for (size_t s = 0; s < packed.size(); ++s) {
+    for (const Waiting& piece : packed[s]) search.loads[s].add(piece);
+    search.by_time.emplace(search.loads[s].time_ns, s);
+    total_ns += search.loads[s].time_ns;
+  }
+  if (!packed.empty()) search.level_ns = total_ns / static_cast<int64_t>(packed.size());
+  search.level_ns += search.level_ns / (2 * ppm_one);
+  return search;
 }
 
-Load load_of(const std::vector<Waiting>& pieces) {
-  Load load;
-  for (const Waiting& piece : pieces) load.add(piece);
-  return load;
+/// A change of the slowest sequence that gains most, or enough.
+Change best_change(const Search& search) {
+  Change best;
+  const size_t heavy = search.by_time.rbegin()->second;
+  for (const auto& [time_ns, other] : search.by_time) {
+    const Pair pair{search.packed[heavy], search.packed[other], search.loads[heavy],
+                    search.loads[other],  search.caps,          search.surplus_ns()};
+    if (best.gain_ns > 0 && pair.enough_ns() <= best.gain_ns) break;
+    consider_singles(pair, other, best);
+    if (best.gain_ns < pair.most_gain_ns() / 2) consider_several(pair, other, best);
+  }
+  return best;
+}
+
+void apply(const Change& change, Search& search) {
+  const size_t heavy = search.by_time.rbegin()->second;
+  auto& from = search.packed[heavy];
+  auto& to = search.packed[change.other];
+  Load heavy_load = search.loads[heavy];
+  Load light_load = search.loads[change.other];
+  const Waiting given = from[change.give];
+  from.erase(from.begin() + static_cast<std::ptrdiff_t>(change.give));
+  heavy_load.remove(given);
+  for (size_t i = change.taken; i-- > 0;) {
+    const Waiting taken = to[change.take[i]];
+    to.erase(to.begin() + static_cast<std::ptrdiff_t>(change.take[i]));
+    light_load.remove(taken);
+    insert_sorted(from, taken);
+    heavy_load.add(taken);
+  }
+  insert_sorted(to, given);
+  light_load.add(given);
+  EQ_DEBUG_ASSERT(std::max(heavy_load.time_ns, light_load.time_ns) == search.loads[heavy].time_ns - change.gain_ns);
+  search.update(heavy, heavy_load);
+  search.update(change.other, light_load);
 }
 
 }  // namespace
 
 int64_t refine_packing(Packed& packed, const Caps& caps, int64_t moves) {
-  std::vector<Load> loads;
-  for (const auto& pieces : packed) loads.push_back(load_of(pieces));
+  Search search = start(packed, caps);
   int64_t made = 0;
-  for (; made < moves; ++made) {
-    const auto slowest_load = std::max_element(loads.begin(), loads.end(),
-                                               [](const Load& a, const Load& b) { return a.time_ns < b.time_ns; });
-    if (slowest_load == loads.end()) break;
-    const auto heavy = static_cast<size_t>(slowest_load - loads.begin());
-    Change best{.slower_ns = loads[heavy].time_ns, .other = heavy, .give = 0, .take = {}};
-    for (size_t other = 0; other < packed.size(); ++other) {
-      if (loads[other].time_ns >= loads[heavy].time_ns) continue;
-      const Pair pair{packed[heavy], packed[other], loads[heavy], loads[other]};
-      for (size_t give = 0; give < packed[heavy].size(); ++give) consider_piece(pair, caps, other, give, best);
-    }
-    if (best.other == heavy) break;
-    apply(best, packed[heavy], packed[best.other]);
-    loads[heavy] = load_of(packed[heavy]);
-    loads[best.other] = load_of(packed[best.other]);
-    EQ_DEBUG_ASSERT(std::max(loads[heavy].time_ns, loads[best.other].time_ns) == best.slower_ns);
+  for (; made < moves && search.surplus_ns() > 0; ++made) {
+    const Change change = best_change(search);
+    if (change.gain_ns == 0) break;
+    apply(change, search);
   }
   return made;
 }
