@@ -59,6 +59,7 @@ void bind_run(nb::module_& module) {
       .def_prop_ro("delays", [](const RunMeasures& run) { return delay_pairs(run.delays); })
       .def_ro("time_ns", &RunMeasures::time_ns)
       .def_ro("token_ps", &RunMeasures::token_ps)
+      .def_ro("token_work_ps", &RunMeasures::token_work_ps)
       .def_ro("mean_sent_bytes", &RunMeasures::mean_sent_bytes)
       .def_ro("max_sent_bytes", &RunMeasures::max_sent_bytes)
       .def_ro("ending_steps", &RunMeasures::ending_steps)

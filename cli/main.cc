@@ -34,6 +34,7 @@ int run_command(int argc, char** argv) {
   program.require_subcommand(1);
   equipoise::add_inspect(program, run);
   equipoise::add_plan(program, run);
+  equipoise::add_compare(program, run);
   equipoise::add_verify(program, run);
   equipoise::add_calibrate(program, run);
   try {

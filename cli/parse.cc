@@ -1,4 +1,5 @@
 // Small languages of single flags: meshes, masks, lists of numbers.
+#include <algorithm>
 #include <array>
 #include <charconv>
 
@@ -78,6 +79,17 @@ std::vector<Mask> parse_masks(const std::string& text, int64_t model_layers) {
   std::vector<Mask> masks;
   for (const std::string& part : parts) masks.push_back(parse_mask(part, parts.size() == 1 ? model_layers : 0));
   return masks;
+}
+
+std::vector<Strategy> parse_strategies(const std::string& text) {
+  std::vector<Strategy> strategies;
+  for (const std::string& part : split(text, ',')) {
+    const Strategy strategy = parse_strategy(part);
+    if (std::find(strategies.begin(), strategies.end(), strategy) != strategies.end())
+      throw InputError("strategy " + part + " is given twice", "option --strategies", "give each once");
+    strategies.push_back(strategy);
+  }
+  return strategies;
 }
 
 std::vector<int64_t> parse_integers(const std::string& text, const std::string& flag) {

@@ -69,18 +69,6 @@ PlanReport plan_steps(const PlanFlags& flags, const PlanInputs& inputs, const Co
   return report;
 }
 
-Pairs choices(const PlanReport& report) {
-  const PlanInputs& inputs = report.inputs;
-  const std::string hint = report.default_hardware ? " (nobody said which: --hardware names another)" : "";
-  return {{"strategy", std::string(name(inputs.strategy))},
-          {"mesh", describe(inputs.mesh) + ", pools of " + grouped(inputs.pool) + ", " + grouped(inputs.micro_steps) +
-                       " micro-steps"},
-          {"window", grouped(inputs.limits.window_tokens) + " tokens, at most " + grouped(inputs.limits.max_tokens)},
-          {"model", inputs.cost.model + ", " + grouped(inputs.heads.query) + " query and " + grouped(inputs.heads.kv) +
-                        " KV heads on a rank"},
-          {"hardware", inputs.cost.hardware + hint}};
-}
-
 std::string with_bound(const Balance& balance) {
   return ratio_text(balance.imbalance_ppm) + " / " + ratio_text(balance.lower_bound_ppm);
 }
@@ -131,8 +119,10 @@ Pairs totals(const PlanReport& report) {
           {"written to", report.file}};
 }
 
-std::string report_text(const PlanReport& report, bool colour) {
-  std::string text = render(choices(report)) + "\n";
+std::string report_text(const PlanFlags& flags, const PlanReport& report, bool colour) {
+  Pairs choices = shown_inputs(flags.planning, report.inputs);
+  choices.insert(choices.begin(), {"strategy", std::string(name(report.inputs.strategy))});
+  std::string text = render(choices) + "\n";
   if (!report.steps.empty()) text += render(step_table(report), colour);
   if (report.steps.size() > shown_steps)
     text += "... and " + grouped(static_cast<int64_t>(report.steps.size() - shown_steps)) +
@@ -145,7 +135,7 @@ int run_plan(const PlanFlags& flags) {
   const PlanInputs inputs = make_inputs(flags.planning);
   const Corpus corpus = read_corpus(flags.planning, inputs);
   const PlanReport report = plan_steps(flags, inputs, corpus);
-  print(flags.json ? report_json(report) : report_text(report, shows_colour()));
+  print(flags.json ? report_json(report) : report_text(flags, report, shows_colour()));
   return 0;
 }
 

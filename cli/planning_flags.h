@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "cli/table.h"
 #include "equipoise/model/document.h"
 #include "equipoise/model/plan_inputs.h"
 
@@ -19,7 +21,7 @@ struct PlanningFlags {
   std::optional<int64_t> pool;
   int64_t window = 131072;
   std::optional<int64_t> max_tokens;
-  int64_t align = 1;
+  std::optional<int64_t> align;
   int64_t micro_steps = 1;
   std::optional<int64_t> steps;
   int64_t seed = 0;
@@ -42,11 +44,17 @@ struct PlanningFlags {
 /// LENGTHS, and what describes the data, the mesh, the model and the machine.
 void add_corpus_flags(CLI::App& command, PlanningFlags& flags);
 
-/// How steps are planned.
+/// How steps are planned: --strategy, and what add_strategy_options adds.
 void add_strategy_flags(CLI::App& command, PlanningFlags& flags);
+
+/// How steps are planned under a strategy, or several, that the command names itself.
+void add_strategy_options(CLI::App& command, PlanningFlags& flags);
 
 /// The inputs that the flags mean, validated. Errors: InputError with the flag as the place.
 PlanInputs make_inputs(const PlanningFlags& flags);
+
+/// What the flags chose, but for the strategy, for the eye.
+Pairs shown_inputs(const PlanningFlags& flags, const PlanInputs& inputs);
 
 /// Reads the documents that the flags name.
 Corpus read_corpus(const PlanningFlags& flags, const PlanInputs& inputs);
@@ -60,6 +68,9 @@ Mesh parse_mesh(const std::string& text);
 /// "causal:31,sliding_window=4096:1": masks with their layers, which sum to the model's; ":layers" may be left out of a
 /// single one. Errors: InputError.
 std::vector<Mask> parse_masks(const std::string& text, int64_t model_layers);
+
+/// "plain,wlb": strategies, each once. Errors: InputError.
+std::vector<Strategy> parse_strategies(const std::string& text);
 
 /// "400", also as "0400": one integer in decimal digits. Errors: InputError with the flag's name.
 int64_t parse_integer(const std::string& text, const std::string& flag, const std::string& remedy);

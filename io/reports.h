@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "equipoise/model/plan_inputs.h"
+#include "equipoise/study/compare.h"
 #include "equipoise/study/inspect.h"
 #include "equipoise/study/planned_step.h"
 #include "io/verify_file.h"
@@ -36,10 +37,29 @@ struct PlanReport {
   std::vector<PlannedRow> steps;
 };
 
+/// One strategy of `compare`.
+struct ComparedStrategy {
+  PlanInputs inputs;
+  std::vector<StepMeasures> steps;
+  std::vector<int64_t> planning_ns;  ///< by step: measured time of packing and placement, on this machine
+  RunMeasures run;
+};
+
+/// What `compare` found, in the order of the strategies that were given.
+struct CompareReport {
+  bool default_hardware = false;  ///< nobody named the hardware
+  int64_t documents = 0;          ///< of the input
+  std::vector<ComparedStrategy> strategies;
+};
+
+/// Mean of planning_ns; 0 without steps.
+int64_t mean_planning_ns(const ComparedStrategy& strategy);
+
 PlannedRow planned_row(const PlannedStep& planned);
 
 std::string report_json(const Inspection& inspection, const PlanInputs& inputs);
 std::string report_json(const PlanReport& report);
+std::string report_json(const CompareReport& report);
 std::string report_json(const FileVerdict& verdict, const std::string& file);
 
 }  // namespace equipoise

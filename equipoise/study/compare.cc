@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <utility>
 
 #include "equipoise/base/integers.h"
 #include "equipoise/cost/cost.h"
@@ -39,28 +38,15 @@ void measure_sequences(const PlanInputs& inputs, const StepPlan& step, StepMeasu
   measures.bound_ns = std::max(measures.bound_ns, ceil_div(measures.total_ns, measures.sequences));
 }
 
-bool begins_before(const Held& a, const Held& b) {
-  return std::pair(a.document, a.begin_tokens) < std::pair(b.document, b.begin_tokens);
-}
-
-/// When the tokens of a segment arrived: with the held piece that it is cut from, else in this step. `held` is sorted.
-int64_t arrival_step(const std::vector<Held>& held, const Segment& segment, int64_t step) {
-  const Held place{.document = segment.document, .begin_tokens = segment.begin_tokens};
-  const auto after = std::upper_bound(held.begin(), held.end(), place, begins_before);
-  if (after == held.begin()) return step;
-  const Held& piece = *(after - 1);
-  const bool inside =
-      piece.document == segment.document && segment.begin_tokens < piece.begin_tokens + piece.length_tokens;
-  return inside ? piece.since_step : step;
-}
-
 void measure_delays(const PackerState& before, const StepPlan& step, StepMeasures& measures) {
-  std::vector<Held> held = before.held;
-  std::sort(held.begin(), held.end(), begins_before);
+  std::map<DocId, int64_t> arrival;  // of those held before; pieces of a document arrive together
+  for (const Held& piece : before.held) arrival.emplace(piece.document, piece.since_step);
   DelayTokens delays;
   for (const Sequence& sequence : step.sequences)
-    for (const Segment& segment : sequence.segments)
-      delays[step.step - arrival_step(held, segment, step.step)] += segment.length_tokens;
+    for (const Segment& segment : sequence.segments) {
+      const auto held = arrival.find(segment.document);
+      delays[held == arrival.end() ? 0 : step.step - held->second] += segment.length_tokens;
+    }
   measures.delays = counts_of(delays);
   for (const Held& piece : step.state_after.held) {
     measures.held_tokens += piece.length_tokens;
@@ -122,12 +108,16 @@ void add_delays(std::span<const StepMeasures> steps, RunMeasures& run) {
 
 void add_costs(std::span<const StepMeasures> steps, RunMeasures& run) {
   Wide sent = 0;
+  int64_t work_ns = 0;
   for (const StepMeasures& step : steps) {
     run.time_ns += step.step_ns;
+    work_ns += step.total_ns;
     sent += step.mean_sent_bytes;
     run.max_sent_bytes = std::max(run.max_sent_bytes, step.max_sent_bytes);
   }
-  run.token_ps = run.tokens == 0 ? 0 : mul_div(run.time_ns, 1000, run.tokens);
+  const int64_t tokens = std::max<int64_t>(1, run.tokens);
+  run.token_ps = mul_div(run.time_ns, 1000, tokens);
+  run.token_work_ps = mul_div(work_ns, 1000, tokens);
   run.mean_sent_bytes = static_cast<int64_t>(sent / static_cast<int64_t>(steps.size()));
 }
 

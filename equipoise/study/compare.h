@@ -19,7 +19,7 @@ struct DelayCount {
 /// One planned step in the numbers by which strategies are compared.
 ///
 /// The time of a sequence is what its segments are predicted to take through the whole model on one rank, attention and
-/// linear part, forward and backward. A piece of a split document arrives with its document and is delayed by itself.
+/// linear part, forward and backward. Pieces of a split document arrive together and are delayed each for itself.
 struct StepMeasures {
   int64_t step = 0;
   bool ending = false;      ///< no document is left to arrive: what it packs is what remained, not what it would choose
@@ -57,7 +57,8 @@ struct RunMeasures {
   int64_t worst_delay_steps = 0;       ///< of any piece in any step, ending or not; of those still held the least left
   std::vector<DelayCount> delays;      ///< by rising delay
   int64_t time_ns = 0;                 ///< predicted
-  int64_t token_ps = 0;                ///< predicted time per trained token, picoseconds
+  int64_t token_ps = 0;                ///< predicted time of a trained token, picoseconds
+  int64_t token_work_ps = 0;           ///< time of all sequences per token: cut documents and held ones change it
   int64_t mean_sent_bytes = 0;         ///< by a rank in a step
   int64_t max_sent_bytes = 0;          ///< by any rank in any step
   int64_t ending_steps = 0;            ///< counted apart

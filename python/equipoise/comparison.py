@@ -55,7 +55,8 @@ class RunMeasures:
     worst_delay_steps: int  # of any piece in any step; of those still held the least left
     delays: list[tuple[int, int]]
     time_ns: int  # predicted
-    token_ps: int  # predicted time of a token
+    token_ps: int  # predicted time of a trained token, picoseconds
+    token_work_ps: int  # time of all sequences per token: cut documents and held ones change it
     mean_sent_bytes: int
     max_sent_bytes: int
     ending_steps: int
