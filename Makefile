@@ -13,11 +13,11 @@ run:  ## train a small model on 2 ranks, unbalanced and balanced, and write a re
 	@scripts/run.sh
 
 test:  ## all tests: the core with its slow checks on, then Python, the command line, the layers
-	@scripts/setup.sh compiler gtest wheel pytest
+	@scripts/setup.sh compiler gtest wheel pytest solver
 	@scripts/test.sh
 
 bench:  ## build the benchmarks and run those of the core
-	@scripts/setup.sh compiler bench wheel
+	@scripts/setup.sh compiler bench wheel solver
 	@scripts/bench.sh
 
 lint:  ## format, lint, sizes, layers

@@ -5,7 +5,7 @@
 #   bench     Google Benchmark
 #   tidy      clang-format and clang-tidy
 #   wheel     .venv with torch, and the project built into it
-#   pytest, ruff   in .venv
+#   pytest, ruff, solver   in .venv
 # A second call finds all of it in place, installs nothing and takes about a second.
 source "$(dirname "$0")/lib.sh"
 
@@ -46,7 +46,7 @@ missing_packages() {
       has clang-format-19 || echo clang-format-19
       has clang-tidy-19 || echo clang-tidy-19
       ;;
-    wheel | pytest | ruff) [ -x $venv/bin/pip ] || find_python >/dev/null || echo python3 python3-venv python3-dev ;;
+    wheel | pytest | ruff | solver) [ -x $venv/bin/pip ] || find_python >/dev/null || echo python3 python3-venv python3-dev ;;
     *) fail "unknown need $1" scripts/setup.sh "read the list at its top" ;;
   esac
 }
@@ -106,7 +106,7 @@ for need in "$@"; do
       pip_install build "$torch" -r scripts/requirements/build.txt
       build_wheel
       ;;
-    pytest | ruff)
+    pytest | ruff | solver)
       make_venv
       pip_install "$need" -r scripts/requirements/"$need".txt
       ;;
