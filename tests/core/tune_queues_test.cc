@@ -1,4 +1,4 @@
-#include "equipoise/study/tune_queues.h"
+#include "equipoise/packing/tune_queues.h"
 
 #include <gtest/gtest.h>
 

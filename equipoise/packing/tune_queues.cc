@@ -1,6 +1,6 @@
 // Thresholds are searched by trying them: each trial packs the same sample of the corpus and measures what is lost and
 // how long tokens wait. The optimum is flat, so a coarse grid and one threshold at a time find it.
-#include "equipoise/study/tune_queues.h"
+#include "equipoise/packing/tune_queues.h"
 
 #include <algorithm>
 #include <map>
