@@ -3,6 +3,7 @@
 #include "equipoise/study/compare.h"
 
 #include "bindings/bindings.h"
+#include "equipoise/planner/presets.h"
 
 namespace equipoise::bindings {
 namespace {
@@ -78,6 +79,7 @@ void init_compare(nb::module_& module) {
   module.def("measure_step", &measure_step, Unlocked());
   module.def("measure_run", [](const std::vector<StepMeasures>& steps) { return measure_run(steps); });
   module.def("speed_up_ppm", &speed_up_ppm);
+  module.def("shares_attention", [](const PlanInputs& inputs) { return options_of(inputs.strategy).pool; });
 }
 
 }  // namespace equipoise::bindings

@@ -28,6 +28,7 @@ constexpr const char* columns =
     "speed-up: of that time, over the first strategy\n"
     "sent: bytes that a rank sends in the forward pass of a step, mean\n"
     "planning: time of packing and placement of a step on this machine, mean\n"
+    "pool: replicas that share attention; 1 where a strategy shares none\n"
     "ending: steps after which no document is left to arrive; only worst counts them above, if there are others\n"
     "held: tokens that wait after the last step";
 
@@ -46,15 +47,18 @@ void check_options(const CompareFlags& flags, const std::vector<Strategy>& strat
       throw InputError("no strategy of " + flags.strategies + " has " + flag, "option " + flag,
                        "leave it out, or compare a strategy that has it");
   };
+  check(given.pool.has_value(), &StrategyOptions::pool, "--pool");
   check(given.max_delay.has_value(), &StrategyOptions::max_delay, "--max-delay");
   check(given.repack_window != PlanningFlags{}.repack_window, &StrategyOptions::repack_window, "--repack-window");
   check(!given.queues.empty(), &StrategyOptions::queues, "--queues");
 }
 
-/// The flags as one strategy takes them: without the options that it does not have.
+/// The flags as one strategy takes them: without the options that it does not have. Replicas that share no attention
+/// are pools of their own: they are not taken to wait for one another within a step.
 PlanInputs inputs_of(PlanningFlags flags, Strategy strategy) {
   const StrategyOptions has = options_of(strategy);
   flags.strategy = name(strategy);
+  if (!has.pool) flags.pool = 1;
   if (!has.max_delay) flags.max_delay.reset();
   if (!has.repack_window) flags.repack_window = PlanningFlags{}.repack_window;
   if (!has.queues) flags.queues.clear();
@@ -104,22 +108,25 @@ Table balance_table(const CompareReport& report) {
 
 /// What each strategy trained: where these differ, times compare unequal work.
 Table token_table(const CompareReport& report) {
-  Table table{{"strategy", "steps", "tokens", "delayed", "ending steps", "ending tokens", "documents", "held",
+  Table table{{"strategy", "pool", "steps", "tokens", "delayed", "ending steps", "ending tokens", "documents", "held",
                "truncated", "dropped"},
               {}};
   for (const ComparedStrategy& strategy : report.strategies) {
     const RunMeasures& run = strategy.run;
-    table.rows.push_back({std::string(name(strategy.inputs.strategy)), grouped(run.steps), grouped(run.tokens),
-                          grouped(run.delayed_tokens), grouped(run.ending_steps), grouped(run.ending_tokens),
-                          grouped(run.documents), grouped(run.held_tokens), grouped(run.truncated_tokens),
-                          grouped(run.dropped_tokens)});
+    table.rows.push_back({std::string(name(strategy.inputs.strategy)), grouped(strategy.inputs.pool),
+                          grouped(run.steps), grouped(run.tokens), grouped(run.delayed_tokens),
+                          grouped(run.ending_steps), grouped(run.ending_tokens), grouped(run.documents),
+                          grouped(run.held_tokens), grouped(run.truncated_tokens), grouped(run.dropped_tokens)});
   }
   return table;
 }
 
 std::string report_text(const CompareFlags& flags, const CompareReport& report, bool colour) {
-  return render(shown_inputs(flags.planning, report.strategies.front().inputs)) + "\n" +
-         render(balance_table(report), colour) + "\n" + render(token_table(report), colour);
+  const auto pooled = std::max_element(
+      report.strategies.begin(), report.strategies.end(),
+      [](const ComparedStrategy& a, const ComparedStrategy& b) { return a.inputs.pool < b.inputs.pool; });
+  return render(shown_inputs(flags.planning, pooled->inputs)) + "\n" + render(balance_table(report), colour) + "\n" +
+         render(token_table(report), colour);
 }
 
 int run_compare(const CompareFlags& flags) {

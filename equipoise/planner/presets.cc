@@ -53,7 +53,8 @@ Stages preset(Strategy strategy) {
 }  // namespace
 
 StrategyOptions options_of(Strategy strategy) {
-  return {.max_delay = strategy == Strategy::wlb || strategy == Strategy::equipoise,
+  return {.pool = preset(strategy).tiling == TilingRule::pooled,
+          .max_delay = strategy == Strategy::wlb || strategy == Strategy::equipoise,
           .repack_window = strategy == Strategy::fixed,
           .queues = strategy == Strategy::wlb};
 }

@@ -24,6 +24,7 @@ struct Stages {
 
 /// Options that only some strategies have.
 struct StrategyOptions {
+  bool pool = false;  ///< replicas share attention; without it, the pool only groups them
   bool max_delay = false;
   bool repack_window = false;
   bool queues = false;

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -89,13 +89,14 @@ def compare(  # noqa: PLR0913 - what the command's flags say
 ) -> list[Compared]:
     """Plans at most `steps` steps (None: all) of the same documents under each of the inputs, and measures them.
 
-    lengths: tokens of each document, by id. To leave out a warm-up: measure_run(compared.steps[40:]).
+    lengths: tokens of each document, by id. Replicas that share no attention do not wait for one another within a step:
+    strategies without pools are compared with a pool of 1. To leave out a warm-up: measure_run(compared.steps[40:]).
     Errors: ValueError for wrong arguments, and as plan_step.
     """
     if steps is not None and integer("steps", steps) < 0:
         raise ValueError(f"steps {steps} is too small, field steps: give at least 0")
     samplers = [
-        StepSampler(lengths, one, shuffle=shuffle, seed=seed, epoch=epoch)
+        StepSampler(lengths, fair(one), shuffle=shuffle, seed=seed, epoch=epoch)
         for one in items("inputs", inputs, "PlanInputs")
     ]
     measured = [list(measured_steps(sampler, steps)) for sampler in samplers]
@@ -110,6 +111,12 @@ def compare(  # noqa: PLR0913 - what the command's flags say
         )
         for sampler, pairs, run in zip(samplers, measured, runs, strict=True)
     ]
+
+
+def fair(inputs: PlanInputs) -> PlanInputs:
+    if not isinstance(inputs, PlanInputs) or _core.shares_attention(inputs.core):
+        return inputs
+    return replace(inputs, pool=1)
 
 
 def measure_run(steps: Sequence[StepMeasures]) -> RunMeasures:

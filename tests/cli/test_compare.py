@@ -30,10 +30,12 @@ def test_compare_reads_as_it_should(lengths: Path) -> None:
 
 def test_compare_predicts_what_plan_predicts(lengths: Path, tmp_path: Path) -> None:
     found = answer("compare", lengths, *SMALL, *MESH, "--strategies", "allgather,ulysses,libra", "--steps", "3")
+    pools = {"allgather": 1, "ulysses": 1, "libra": 2}  # replicas that share nothing do not wait within a step
     assert [one["strategy"] for one in found["strategies"]] == ["allgather", "ulysses", "libra"]
     for one in found["strategies"]:
-        flags = ["--strategy", one["strategy"], "--steps", "3", "--out", tmp_path / "plan.jsonl"]
-        planned = answer("plan", lengths, *SMALL, *MESH, *flags)
+        flags = ["--strategy", one["strategy"], "--pool", pools[one["strategy"]], "--steps", "3"]
+        mesh = [*MESH[:2], *MESH[4:]]
+        planned = answer("plan", lengths, *SMALL, *mesh, *flags, "--out", tmp_path / "plan.jsonl")
         assert one["inputs"] == planned["inputs"]
         for key in ["step", "documents", "sequences", "tokens", "held_tokens", "step_ns", "max_sent_bytes"]:
             assert [step[key] for step in one["steps"]] == [step[key] for step in planned["steps"]], key
@@ -71,7 +73,7 @@ def test_options_go_to_the_strategies_that_have_them(lengths: Path) -> None:
     assert [one["max_delay"] for one in inputs.values()] == [0, 2, 2, 0]
     assert [one["queues"] for one in inputs.values()] == [[], [], [40, 80], []]
     assert [one["repack_window"] for one in inputs.values()] == [1, 1, 1, 2]
-    unbounded = answer("compare", lengths, *SMALL, *MESH, "--strategies", "wlb")
+    unbounded = answer("compare", lengths, *SMALL, "--strategies", "wlb")
     assert unbounded["strategies"][0]["inputs"]["max_delay"] is None
 
 
@@ -80,6 +82,7 @@ def test_options_go_to_the_strategies_that_have_them(lengths: Path) -> None:
     [
         ("--strategies plain,fixed --queues 8", "no strategy of plain,fixed has --queues, option --queues: leave it "),
         ("--strategies plain,fixed --max-delay 2", "no strategy of plain,fixed has --max-delay, option --max-delay: "),
+        ("--strategies plain,wlb --pool 2", "no strategy of plain,wlb has --pool, option --pool: "),
         ("--strategies wlb --repack-window 2", "no strategy of wlb has --repack-window, option --repack-window: "),
         ("--strategies plain,best", "strategy 'best' is not known, "),
         ("--strategies wlb,plain,wlb", "strategy wlb is given twice, option --strategies: give each once"),

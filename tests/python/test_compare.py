@@ -77,6 +77,12 @@ def test_what_is_compared_pickles() -> None:
     assert (again.steps, again.run, again.planning_ms) == (one.steps, one.run, one.planning_ms)
 
 
+def test_replicas_that_share_no_attention_do_not_wait_within_a_step() -> None:
+    alone, pooled, shared = eq.compare(LENGTHS, [inputs_for(strategy="plain", pool=1), *STRATEGIES[::3]], steps=3)
+    assert (pooled.inputs.pool, shared.inputs.pool) == (1, 2)
+    assert pooled.steps == alone.steps
+
+
 def test_wrong_arguments_are_named() -> None:
     assert eq.compare(LENGTHS, []) == []
     with pytest.raises(ValueError, match="inputs 'plain' is no sequence, field inputs: give a list of PlanInputs"):
