@@ -43,7 +43,7 @@ def test_a_new_process_with_other_loader_workers_goes_on_byte_for_byte() -> None
 def test_every_step_can_be_resumed_after(name: str) -> None:
     """Step after step, so that by induction all that follow are the same too."""
     steps = list(waiting_sampler(name))
-    assert sum(bool(step.state_after["held"]) for step in steps) > 0.9 * len(steps)
+    assert sum(bool(step.state_after["held"]) for step in steps) > 0.5 * len(steps)
     for step, following in zip(steps, steps[1:], strict=False):
         saved = json.dumps(step.state_after)
         assert len(saved) < 10_000
