@@ -1,4 +1,4 @@
-// The module is its five parts, in the order in which they need each other.
+// The module is its parts, in the order in which they need each other.
 
 #include "bindings/bindings.h"
 
@@ -25,5 +25,6 @@ NB_MODULE(_core, module) {
   init_steps(module);
   init_buckets(module);
   init_compare(module);
+  init_tuning(module);
   init_files(module);
 }

@@ -154,28 +154,44 @@ Violations check_bucket(const PlanInputs& inputs, BucketPlan& bucket, int64_t st
   return found;
 }
 
-/// Heaviest over mean of loads, in parts per million; 1 where there is no work.
-int64_t imbalance_ppm(std::span<const int64_t> loads) {
-  const int64_t total = std::accumulate(loads.begin(), loads.end(), int64_t{0});
-  if (total == 0) return ppm_one;
-  const auto count = static_cast<int64_t>(loads.size());
-  return std::max(ppm_one, mul_div(*std::max_element(loads.begin(), loads.end()), count * ppm_one, total));
+/// Speed of each pool over the mean speed, parts per million.
+std::vector<int64_t> relative_speeds(const PlanInputs& inputs) {
+  const int64_t pools = inputs.mesh.dp / inputs.pool;
+  if (inputs.speeds_ppt.empty()) return std::vector<int64_t>(static_cast<size_t>(pools), ppm_one);
+  const int64_t total = std::accumulate(inputs.speeds_ppt.begin(), inputs.speeds_ppt.end(), int64_t{0});
+  std::vector<int64_t> speeds(static_cast<size_t>(pools), 0);
+  for (size_t rank = 0; rank < inputs.speeds_ppt.size(); ++rank)
+    speeds[rank / static_cast<size_t>(inputs.members())] += inputs.speeds_ppt[rank];
+  for (int64_t& speed : speeds) speed = std::max<int64_t>(1, mul_div(speed, pools * ppm_one, total));
+  return speeds;
 }
 
-/// The imbalance of sequences and buckets, counted again. A bound cannot be, but it lies between 1 and the imbalance.
+/// What pools wait for: the slowest pool's step, or the slowest of each micro-step, summed.
+int64_t waited_work(const PlanLine& line, std::span<const int64_t> sequences) {
+  const std::vector<int64_t> speeds = relative_speeds(line.inputs);
+  std::map<std::pair<int64_t, int64_t>, int64_t> loads;  // by (turn, pool): those of a turn wait for each other
+  const bool by_step = line.inputs.dp_sync == DpSync::step;
+  for (const Bucket& bucket : line.planned.step.buckets)
+    for (const SeqId id : bucket.sequences)
+      loads[{by_step ? 0 : bucket.micro_step, bucket.pool}] += sequences[static_cast<size_t>(id.value)];
+  std::map<int64_t, int64_t> slowest;
+  for (const auto& [place, load] : loads)
+    slowest[place.first] =
+        std::max(slowest[place.first], mul_div(load, ppm_one, speeds[static_cast<size_t>(place.second)]));
+  int64_t sum = 0;
+  for (const auto& [turn, time] : slowest) sum += time;
+  return sum;
+}
+
+/// The imbalance of sequences and pools, counted again. A bound cannot be, but it lies between 1 and the imbalance.
 Violations check_balances(const PlanLine& line) {
   const StepPlan& step = line.planned.step;
   std::vector<int64_t> sequences;
   for (const Sequence& sequence : step.sequences) sequences.push_back(sequence_work_ns(line.inputs, sequence));
-  std::vector<int64_t> buckets;
-  for (const Bucket& bucket : step.buckets) {
-    int64_t work = 0;
-    for (const SeqId id : bucket.sequences) work += sequences[static_cast<size_t>(id.value)];
-    buckets.push_back(work);
-  }
+  const int64_t total = std::accumulate(sequences.begin(), sequences.end(), int64_t{0});
   Violations found;
-  const auto check = [&](const std::string& level, const Balance& balance, std::span<const int64_t> loads) {
-    const int64_t expected = imbalance_ppm(loads);
+  const auto check = [&](const std::string& level, const Balance& balance, int64_t waited, int64_t count) {
+    const int64_t expected = total == 0 ? ppm_one : std::max(ppm_one, mul_div(waited, count * ppm_one, total));
     const bool bounded = balance.lower_bound_ppm >= ppm_one && balance.lower_bound_ppm <= balance.imbalance_ppm;
     if (balance.imbalance_ppm == expected && bounded) return;
     found.push_back({"summary agrees", "summary, " + level,
@@ -183,8 +199,9 @@ Violations check_balances(const PlanLine& line) {
                          std::to_string(balance.lower_bound_ppm) + " where the imbalance is " +
                          std::to_string(expected) + " parts per million"});
   };
-  check("micro_batches", step.micro_batches, sequences);
-  check("pools", step.pools, buckets);
+  check("micro_batches", step.micro_batches, *std::max_element(sequences.begin(), sequences.end()),
+        static_cast<int64_t>(sequences.size()));
+  check("pools", step.pools, waited_work(line, sequences), line.inputs.mesh.dp / line.inputs.pool);
   return found;
 }
 

@@ -22,6 +22,7 @@ LAZY = {
     "plan_step": "sampler",
     "compare": "comparison",
     "measure_run": "comparison",
+    "tune_queues": "tuning",
     "PackedDataset": "data",
     "PooledAttention": "attention",
     "pool_groups": "groups",
