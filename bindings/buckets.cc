@@ -31,8 +31,9 @@ std::vector<Row> tile_rows(const BucketPlan& bucket, int64_t mask) {
 }
 
 /// ([pieces, 3] segment, begin, length in the order of the member's rows; owned rows; padding rows).
-nb::tuple member_rows(const BucketPlan& bucket, int64_t replica_in_pool, int64_t cp_rank, int64_t align_tokens) {
-  const LocalRows rows = local_rows(bucket.shardings.at(replica_in_pool), cp_rank, align_tokens);
+nb::tuple member_rows(const PlanInputs& inputs, const BucketPlan& bucket, int64_t replica_in_pool, int64_t cp_rank) {
+  const LocalRows rows =
+      local_rows(bucket.shardings.at(replica_in_pool), inputs.mesh, cp_rank, inputs.limits.align_tokens);
   Row words;
   for (const LocalPiece& piece : rows.pieces)
     words.insert(words.end(), {piece.segment, piece.begin_tokens, piece.length_tokens});

@@ -100,6 +100,7 @@ void init_inputs(nb::module_& module) {
   module.def("input_fields", &input_fields);
   module.def("hash_inputs", &hash_inputs);
   module.def("default_pool", &default_pool);
+  module.def("default_max_tokens", &default_max_tokens);
   module.def("heads_of", &heads_of);
   module.def("make_cost_table", &make_cost_table);
 }

@@ -31,11 +31,11 @@ int64_t at_least(int64_t value, int64_t least, const std::string& flag) {
   return value;
 }
 
-Limits make_limits(const PlanningFlags& flags) {
+Limits make_limits(const PlanningFlags& flags, const Mesh& mesh) {
   Limits limits;
   limits.window_tokens = flags.window;
-  limits.max_tokens = flags.max_tokens.value_or(flags.window);
-  limits.align_tokens = flags.align;
+  limits.align_tokens = flags.align.value_or(mesh.tp);
+  limits.max_tokens = flags.max_tokens.value_or(default_max_tokens(flags.window, mesh, limits.align_tokens));
   limits.exchange_bytes = flags.exchange_bytes.value_or(no_limit);
   return limits;
 }
@@ -61,8 +61,9 @@ void add_corpus_flags(CLI::App& command, PlanningFlags& flags) {
   add_integer(command, "--ranks-per-node", flags.ranks_per_node, "Ranks that share the fast links [8]");
   add_integer(command, "--pool", flags.pool, "Replicas that share attention, a divisor of dp [the largest up to 8]");
   add_integer(command, "--window", flags.window, "Tokens of a packed sequence [131072]");
-  add_integer(command, "--max-tokens", flags.max_tokens, "Tokens that the memory of a sequence allows [the window]");
-  add_integer(command, "--align", flags.align, "Rows of a rank are padded to a multiple of this [1]");
+  add_integer(command, "--max-tokens", flags.max_tokens,
+              "Rows that the memory of a sequence allows [the window, padded]");
+  add_integer(command, "--align", flags.align, "Rows of a rank are padded to a multiple of this [tp]");
   add_integer(command, "--micro-steps", flags.micro_steps, "Sequences of each replica in an optimizer step [1]");
   add_integer(command, "--steps", flags.steps, "Optimizer steps at most [all]");
   add_integer(command, "--seed", flags.seed, "Seed of the order of documents with --shuffle [0]");
@@ -104,7 +105,7 @@ PlanInputs make_inputs(const PlanningFlags& flags) {
   inputs.micro_steps = flags.micro_steps;
   inputs.heads = heads_of(model, inputs.mesh.tp);
   inputs.masks = parse_masks(flags.masks, model.layers);
-  inputs.limits = make_limits(flags);
+  inputs.limits = make_limits(flags, inputs.mesh);
   inputs.dp_sync = parse_dp_sync(flags.dp_sync);
   inputs.arrival = {flags.seed, flags.epoch, flags.shuffle, parse_overlong(flags.overlong)};
   inputs.delay = make_delay(flags, inputs.strategy);

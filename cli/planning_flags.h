@@ -21,7 +21,7 @@ struct PlanningFlags {
   std::optional<int64_t> pool;
   int64_t window = 131072;
   std::optional<int64_t> max_tokens;
-  int64_t align = 1;
+  std::optional<int64_t> align;
   int64_t micro_steps = 1;
   std::optional<int64_t> steps;
   int64_t seed = 0;

@@ -128,8 +128,7 @@ Violations check_bucket(const PlanInputs& inputs, BucketPlan& bucket, int64_t st
   const auto append = [&](const Violations& more) { found.insert(found.end(), more.begin(), more.end()); };
   const auto masks = static_cast<int64_t>(inputs.masks.size());
   for (size_t replica = 0; replica < bucket.sequences.size(); ++replica) {
-    Violations sharding = check_sharding(bucket.sequences[replica], bucket.shardings[replica], inputs.mesh.cp,
-                                         inputs.limits.align_tokens);
+    Violations sharding = check_sharding(bucket.sequences[replica], bucket.shardings[replica], inputs);
     for (Violation& violation : sharding)
       violation.where = "sequence " + std::to_string(bucket.bucket.sequences[replica].value) + ", " + violation.where;
     append(sharding);

@@ -104,10 +104,8 @@ void add_exchange(const PlanInputs& inputs, const Bucket& bucket, const Exchange
 void add_linear(const PlanInputs& inputs, const BucketPlan& bucket, std::vector<MemberLoad>& loads) {
   const int64_t cp = inputs.mesh.cp;
   for (size_t replica = 0; replica < bucket.shardings.size(); ++replica) {
-    std::vector<int64_t> rows(cp, 0);
-    for (const ShardPiece& piece : bucket.shardings[replica].pieces) rows[piece.cp_rank] += piece.length_tokens;
-    for (int64_t rank = 0; rank < cp; ++rank)
-      loads[replica * cp + rank].linear = linear_time(inputs.cost, round_up(rows[rank], inputs.limits.align_tokens));
+    const auto rows = rank_rows(bucket.shardings[replica], inputs.mesh, inputs.limits.align_tokens);
+    for (int64_t rank = 0; rank < cp; ++rank) loads[replica * cp + rank].linear = linear_time(inputs.cost, rows[rank]);
   }
 }
 

@@ -114,8 +114,8 @@ RankProgram make_rank_program(const PlanInputs& inputs, const BucketPlan& bucket
   program.step = step;
   const Exchange& exchange = bucket.layers[mask_index].exchange;
   const int64_t replica = member.value / inputs.mesh.cp;
-  const OwnRows own{replica,
-                    local_rows(bucket.shardings[replica], member.value % inputs.mesh.cp, inputs.limits.align_tokens)};
+  const OwnRows own{replica, local_rows(bucket.shardings[replica], inputs.mesh, member.value % inputs.mesh.cp,
+                                        inputs.limits.align_tokens)};
   program.rows = own.rows.owned_rows + own.rows.padding_rows;
 
   const std::vector<WorkItem> work = work_of(inputs, bucket, mask_index, member);

@@ -73,6 +73,9 @@ uint64_t hash_inputs(const PlanInputs& inputs);
 /// The default pool: the largest divisor of dp that is at most 8.
 int64_t default_pool(int64_t dp);
 
+/// The default max_tokens: the window, rounded up to what the rows of its ranks add up to where they are padded.
+int64_t default_max_tokens(int64_t window_tokens, const Mesh& mesh, int64_t align_tokens);
+
 /// Throws InputError if the inputs contradict themselves: impossible meshes, pools, heads, masks, limits, speeds or
 /// cost curves.
 void validate(const PlanInputs& inputs);

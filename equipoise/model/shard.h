@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "equipoise/base/ids.h"
+#include "equipoise/model/mesh.h"
 
 namespace equipoise {
 
@@ -43,13 +44,23 @@ struct LocalPiece {
   bool operator==(const LocalPiece&) const = default;
 };
 
+/// What the rows of all ranks of a sequence, padding included, come in multiples of; 1 where each rank is padded by
+/// itself. sequence_zigzag under sequence parallelism (tp > 1 and align_tokens > 1): lcm(2 cp, cp align_tokens), which
+/// are 2 cp equal chunks whose ranks' rows tp ranks can share.
+int64_t sequence_multiple(ShardingRule rule, const Mesh& mesh, int64_t align_tokens);
+
+/// Rows of each cp rank, padding included: what it owns, rounded up to a multiple of align_tokens; where
+/// sequence_multiple() is above 1, equal rows that sum to the next multiple of it. Requires ranks below cp.
+std::vector<int64_t> rank_rows(const Sharding& sharding, const Mesh& mesh, int64_t align_tokens);
+
 /// The rows of one member in the order in which they lie in its tensors: its pieces by (segment, begin), then padding.
 struct LocalRows {
   std::vector<LocalPiece> pieces;
   int64_t owned_rows = 0;
-  int64_t padding_rows = 0;  ///< (-owned) mod align: in no segment, no tile, no loss; outputs and gradients exactly 0
+  int64_t padding_rows = 0;  ///< up to rank_rows(): in no segment, no tile, no loss; outputs and gradients exactly 0
 };
 
-LocalRows local_rows(const Sharding& sharding, int64_t cp_rank, int64_t align_tokens);
+/// The rows of one of the mesh's cp ranks. Requires ranks below cp.
+LocalRows local_rows(const Sharding& sharding, const Mesh& mesh, int64_t cp_rank, int64_t align_tokens);
 
 }  // namespace equipoise

@@ -1,5 +1,6 @@
-// What may stand in the inputs of a plan. All of it is checked once, before anything is planned, so that every stage
-// may trust its arguments; the upper ends keep every product of the planner within 64 bits.
+// What may stand in the inputs of a plan, and what stands there unless told. All of it is checked once, before anything
+// is planned, so that every stage may trust its arguments; the upper ends keep every product of the planner within 64
+// bits.
 
 #include <algorithm>
 #include <array>
@@ -7,6 +8,7 @@
 
 #include "equipoise/base/errors.h"
 #include "equipoise/model/plan_inputs.h"
+#include "equipoise/model/shard.h"
 
 namespace equipoise {
 namespace {
@@ -90,7 +92,29 @@ void check_masks(const std::vector<Mask>& masks, int64_t model_layers) {
         "field masks", "let the masks' layers sum to the model's");
 }
 
-void check_limits(const Limits& limits, int64_t cp) {
+/// A sequence of so many tokens, or of a multiple, is padded nowhere under any rule.
+int64_t padding_multiple(const Mesh& mesh, int64_t align_tokens) {
+  const int64_t each_rank = align_tokens == 1 ? 1 : mesh.cp * align_tokens;
+  return std::max(each_rank, sequence_multiple(ShardingRule::sequence_zigzag, mesh, align_tokens));
+}
+
+/// Padding is held to the cap of a sequence, and to less than its tokens.
+void check_padding(const Limits& limits, const Mesh& mesh) {
+  const int64_t share = ceil_div(limits.window_tokens, mesh.cp);
+  if (limits.align_tokens > share)
+    throw InputError("align " + std::to_string(limits.align_tokens) + " is above the " + std::to_string(share) +
+                         " rows that a rank has of a window of " + std::to_string(limits.window_tokens),
+                     "field align", "give a smaller align, or a larger window");
+  const int64_t multiple = padding_multiple(mesh, limits.align_tokens);
+  if (limits.max_tokens % multiple != 0)
+    throw InputError("max_tokens " + std::to_string(limits.max_tokens) + " has no room for the padding of " +
+                         std::to_string(mesh.cp) + " ranks to rows of align " + std::to_string(limits.align_tokens),
+                     "field max_tokens",
+                     "give a multiple of " + std::to_string(multiple) + ", such as " +
+                         std::to_string(round_up(limits.max_tokens, multiple)));
+}
+
+void check_limits(const Limits& limits, const Mesh& mesh) {
   check_range("window", limits.window_tokens, 1, most_tokens);
   check_range("max_tokens", limits.max_tokens, 1, most_tokens);
   check_range("align", limits.align_tokens, 1, most_tokens);
@@ -101,10 +125,11 @@ void check_limits(const Limits& limits, int64_t cp) {
     throw InputError(
         "window " + std::to_string(limits.window_tokens) + " is above max_tokens " + std::to_string(limits.max_tokens),
         "field max_tokens", "give max_tokens of at least the window");
-  if (limits.window_tokens < cp)
+  if (limits.window_tokens < mesh.cp)
     throw InputError("window " + std::to_string(limits.window_tokens) + " is smaller than the context group of " +
-                         std::to_string(cp) + " ranks",
+                         std::to_string(mesh.cp) + " ranks",
                      "field window", "give a window of at least one token for each rank of the group");
+  check_padding(limits, mesh);
 }
 
 void check_delay(const Delay& delay) {
@@ -171,6 +196,13 @@ void check_cost(const CostTable& cost) {
 
 }  // namespace
 
+int64_t default_max_tokens(int64_t window_tokens, const Mesh& mesh, int64_t align_tokens) {
+  // What validate() refuses is left as it is, for validate() to name.
+  const bool sound = window_tokens <= most_tokens && mesh.cp >= 1 && mesh.cp <= most_ranks && align_tokens >= 1;
+  if (!sound || align_tokens > window_tokens) return window_tokens;
+  return round_up(window_tokens, padding_multiple(mesh, align_tokens));
+}
+
 void validate(const PlanInputs& inputs) {
   check_mesh(inputs.mesh);
   check_pool(inputs.pool, inputs.mesh.dp);
@@ -178,7 +210,7 @@ void validate(const PlanInputs& inputs) {
   check_heads(inputs.heads);
   check_cost(inputs.cost);
   check_masks(inputs.masks, inputs.cost.layers);
-  check_limits(inputs.limits, inputs.mesh.cp);
+  check_limits(inputs.limits, inputs.mesh);
   check_range("epoch", inputs.arrival.epoch, 0, no_limit);
   check_delay(inputs.delay);
   check_speeds(inputs.speeds_ppt, inputs.mesh);

@@ -50,11 +50,12 @@ void count_sequences(const PlanInputs& inputs, const StepPlan& step, StepSummary
 
 int64_t padding_rows(const PlanInputs& inputs, const BucketPlan& bucket) {
   if (inputs.limits.align_tokens == 1) return 0;
-  int64_t rows = 0;
-  for (const Sharding& sharding : bucket.shardings)
-    for (int64_t cp_rank = 0; cp_rank < inputs.mesh.cp; ++cp_rank)
-      rows += local_rows(sharding, cp_rank, inputs.limits.align_tokens).padding_rows;
-  return rows;
+  int64_t padding = 0;
+  for (size_t r = 0; r < bucket.shardings.size(); ++r) {
+    for (const int64_t rows : rank_rows(bucket.shardings[r], inputs.mesh, inputs.limits.align_tokens)) padding += rows;
+    padding -= bucket.sequences[r].tokens();
+  }
+  return padding;
 }
 
 /// Adds one mask of a bucket; `sent_bytes` is by member of the pool.

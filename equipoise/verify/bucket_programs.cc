@@ -128,6 +128,19 @@ int64_t owned_tokens(const PlanCheck& check, int64_t member) {
   return runs.empty() ? 0 : runs.back().first_row + runs.back().length;
 }
 
+/// Rows of each member, padding included.
+std::vector<int64_t> all_rows(const PlanCheck& check) {
+  std::vector<int64_t> rows;
+  for (int64_t replica = 0; replica < check.inputs.pool; ++replica) {
+    std::vector<int64_t> owned;
+    for (int64_t rank = 0; rank < check.inputs.mesh.cp; ++rank)
+      owned.push_back(owned_tokens(check, replica * check.inputs.mesh.cp + rank));
+    const auto padded = padded_rows(owned, check.bucket.shardings[replica].rule, check.inputs);
+    rows.insert(rows.end(), padded.begin(), padded.end());
+  }
+  return rows;
+}
+
 bool check_headers(PlanCheck& check) {
   const size_t before = check.found.size();
   const auto expect = [&](int64_t member, bool right, const std::string& what) {
@@ -137,16 +150,15 @@ bool check_headers(PlanCheck& check) {
          "the pool has another number of members");
   if (check.found.size() > before) return false;
   const auto rounds = static_cast<size_t>(check.bucket.layers[check.mask_index].exchange.rounds);
+  const std::vector<int64_t> expected_rows = all_rows(check);
   for (int64_t m = 0; m < check.inputs.members(); ++m) {
     const RankProgram& program = check.programs[m];
-    int64_t rows = owned_tokens(check, m);
-    while (rows % check.inputs.limits.align_tokens != 0) ++rows;
     expect(m, program.mask == check.inputs.masks[check.mask_index] && program.heads == check.inputs.heads,
            "mask or heads differ");
     expect(m, program.micro_step == check.bucket.bucket.micro_step && program.pool == check.bucket.bucket.pool,
            "it is of another bucket");
     expect(m, program.rounds.size() == rounds, text("has other rounds than ", static_cast<int64_t>(rounds)));
-    expect(m, program.rows == rows, text(program.rows, " rows, expected ", rows));
+    expect(m, program.rows == expected_rows[m], text(program.rows, " rows, expected ", expected_rows[m]));
   }
   return check.found.size() == before;
 }

@@ -58,6 +58,14 @@ std::vector<SegmentView> segment_views(const PlanInputs& inputs, const BucketPla
   return views;
 }
 
+std::vector<int64_t> padded_rows(std::vector<int64_t> owned_tokens, ShardingRule rule, const PlanInputs& inputs) {
+  const bool alike = rule == ShardingRule::sequence_zigzag && inputs.mesh.tp > 1 && inputs.limits.align_tokens > 1;
+  if (alike) owned_tokens.assign(owned_tokens.size(), *std::max_element(owned_tokens.begin(), owned_tokens.end()));
+  for (int64_t& rows : owned_tokens)
+    while (rows % inputs.limits.align_tokens != 0 || (alike && rows % 2 != 0)) ++rows;
+  return owned_tokens;
+}
+
 std::string bucket_name(const BucketPlan& bucket, int64_t mask_index) {
   return text("mask ", mask_index, ", micro-step ", bucket.bucket.micro_step, ", pool ", bucket.bucket.pool);
 }

@@ -30,6 +30,10 @@ bool has_bucket_shape(const PlanInputs& inputs, const BucketPlan& bucket, int64_
 /// All segments of a bucket, by (replica, segment).
 std::vector<SegmentView> segment_views(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask_index);
 
+/// Rows of the cp ranks that own these tokens of one sequence, padding included: each a multiple of align_tokens; under
+/// sequence_zigzag, where tp ranks share them, equal and even.
+std::vector<int64_t> padded_rows(std::vector<int64_t> owned_tokens, ShardingRule rule, const PlanInputs& inputs);
+
 /// "mask 0, micro-step 1, pool 0".
 std::string bucket_name(const BucketPlan& bucket, int64_t mask_index);
 /// The same with ", replica 2, segment 5".

@@ -2,6 +2,7 @@
 // The zigzag rules say for every chunk who owns it, so they are walked chunk by chunk as well.
 
 #include "equipoise/verify/report.h"
+#include "equipoise/verify/segments.h"
 #include "equipoise/verify/verify.h"
 
 namespace equipoise {
@@ -23,16 +24,16 @@ struct Walk {
 
 void check_pieces(Walk& walk);
 void check_partition(Walk& walk);
-void check_level(Walk& walk, int64_t align_tokens);
+void check_level(Walk& walk, const PlanInputs& inputs);
 void check_rule(Walk& walk);
 
 }  // namespace
 
-Violations check_sharding(const Sequence& sequence, const Sharding& sharding, int64_t cp, int64_t align_tokens) {
-  Walk walk{sequence, sharding, cp, {}, {}};
+Violations check_sharding(const Sequence& sequence, const Sharding& sharding, const PlanInputs& inputs) {
+  Walk walk{sequence, sharding, inputs.mesh.cp, {}, {}};
   check_pieces(walk);
   check_partition(walk);
-  check_level(walk, align_tokens);
+  check_level(walk, inputs);
   if (walk.found.empty()) check_rule(walk);
   return walk.found;
 }
@@ -75,14 +76,21 @@ void check_partition(Walk& walk) {
   }
 }
 
-void check_level(Walk& walk, int64_t align_tokens) {
+/// Ranks own about the same, and with their padding hold no more than a cp-th of what a sequence may.
+void check_level(Walk& walk, const PlanInputs& inputs) {
   std::vector<int64_t> owned(walk.cp);
   for (const auto& pieces : walk.by_segment)
     for (const ShardPiece& piece : pieces)
       if (piece.cp_rank >= 0 && piece.cp_rank < walk.cp) owned[piece.cp_rank] += piece.length_tokens;
   const auto [least, most] = std::minmax_element(owned.begin(), owned.end());
-  if (*most - *least > std::max<int64_t>(1, align_tokens))
+  if (*most - *least > inputs.limits.align_tokens)
     walk.found.push_back({"ranks level", "sequence", text("ranks own between ", *least, " and ", *most, " tokens")});
+  const auto rows = padded_rows(owned, walk.sharding.rule, inputs);
+  const int64_t cap = ceil_div(inputs.limits.max_tokens, walk.cp);
+  for (int64_t rank = 0; rank < walk.cp; ++rank)
+    if (rows[rank] > cap)
+      walk.found.push_back(
+          {"rows within cap", "sequence", text("rank ", rank, " has ", rows[rank], " rows, at most ", cap)});
 }
 
 /// Goes through the tokens of the sequence in order and compares the owner of each range.

@@ -37,7 +37,7 @@ void check_bucket(const PlanInputs& inputs, const BucketPlan& plan, Violations& 
     }
   };
   for (size_t r = 0; r < std::min(plan.sequences.size(), plan.shardings.size()); ++r)
-    keep(check_sharding(plan.sequences[r], plan.shardings[r], inputs.mesh.cp, inputs.limits.align_tokens),
+    keep(check_sharding(plan.sequences[r], plan.shardings[r], inputs),
          text("micro-step ", plan.bucket.micro_step, ", pool ", plan.bucket.pool, ", replica ",
               static_cast<int64_t>(r)));
   for (int64_t mask = 0; mask < static_cast<int64_t>(inputs.masks.size()); ++mask) {

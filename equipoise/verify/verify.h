@@ -27,9 +27,10 @@ Violations check_packing(const PlanInputs& inputs, const PackerState& before, co
 Violations check_placement(const PlanInputs& inputs, const StepPlan& step);
 
 /// Sharding of one sequence: every token owned once, pieces sorted and merged, cp ranks in range, ranks level within
-/// max(1, align); owners of a zigzag are those of its rule. Rules: "piece in segment", "token owned once", "rank in
-/// group", "pieces sorted", "pieces merged", "ranks level", "pieces follow rule".
-Violations check_sharding(const Sequence& sequence, const Sharding& sharding, int64_t cp, int64_t align_tokens);
+/// align; their rows within max_tokens, padding included; owners of a zigzag are those of its rule. Rules: "piece in
+/// segment", "token owned once", "rank in group", "pieces sorted", "pieces merged", "ranks level", "rows within cap",
+/// "pieces follow rule".
+Violations check_sharding(const Sequence& sequence, const Sharding& sharding, const PlanInputs& inputs);
 
 /// Tiles of one mask of a bucket. Rules: "bucket shape", "tile in segment", "tile heads", "tiles overlap", "member in
 /// pool", "member owns rows", "round in range".

@@ -107,12 +107,14 @@ class PlanInputs:
     """Everything that decides a plan but the documents and their order, which come with the sampler.
 
     pool: replicas that share attention, a divisor of mesh.dp; None: the largest up to 8.
-    window: tokens of a packed sequence; max_tokens: what the memory of one sequence allows, None: the window.
+    window: tokens of a packed sequence. align: rows of a rank are padded to a multiple of it; None: mesh.tp, whose
+    ranks share them under sequence parallelism. max_tokens: rows that the memory of one sequence allows, padding
+    included; None: the window, padded.
     model: a ModelShape, or a name such as "llama3-8b"; hardware: "h100" or the path of a hardware file.
     masks: their layers sum to the model's; None: causal in all layers. speeds: of each rank of dp x cp, in parts per
     thousand. max_delay: steps that a document may be held; None: 0, or for wlb no bound. queues: outlier thresholds of
     wlb, in tokens. repack_window: global batches that fixed repacks together. What None stands for can be read from
-    pool, max_tokens and masks, and dataclasses.replace finds it again for what it changes.
+    pool, max_tokens, align and masks, and dataclasses.replace finds it again for what it changes.
     """
 
     mesh: Mesh = Mesh()
@@ -126,7 +128,7 @@ class PlanInputs:
     masks: Sequence[Mask] | None = None
     dp_sync: str = "step"
     overlong: str = "split"
-    align: int = 1
+    align: int | None = None
     exchange_bytes: int | None = None
     speeds: Sequence[int] | None = None
     max_delay: int | None = None
@@ -135,11 +137,13 @@ class PlanInputs:
 
     def __post_init__(self) -> None:
         core, model = make_core(self)
-        size_of = {name: DefaultSize if is_default(getattr(self, name)) else int for name in ("pool", "max_tokens")}
+        sizes = ("pool", "max_tokens", "align")
+        size_of = {name: DefaultSize if is_default(getattr(self, name)) else int for name in sizes}
         masks_of = DefaultMasks if is_default(self.masks) else tuple
         found = {
             "pool": size_of["pool"](core.pool),
             "max_tokens": size_of["max_tokens"](core.limits.max_tokens),
+            "align": size_of["align"](core.limits.align_tokens),
             "model": ModelShape(**{field.name: getattr(model, field.name) for field in fields(ModelShape)}),
             "heads": Heads(core.heads.query, core.heads.kv, core.heads.size),
             "masks": masks_of(Mask(mask.kind.name, mask.window_tokens, mask.layers) for mask in core.masks),
@@ -171,7 +175,7 @@ def make_core(inputs: PlanInputs) -> tuple[_core.PlanInputs, _core.ModelShape]:
     core.heads = _core.heads_of(model, core.mesh.tp)
     core.cost = _core.make_cost_table(model, hardware, core.mesh.tp)
     core.masks = make_masks(inputs.masks, model.layers)
-    fill_limits(core.limits, inputs)
+    fill_limits(core.limits, inputs, core.mesh)
     core.arrival.overlong = text("overlong", inputs.overlong)
     fill_delay(core.delay, inputs)
     core.speeds_ppt = [] if inputs.speeds is None else integers("speeds", inputs.speeds)
@@ -180,12 +184,11 @@ def make_core(inputs: PlanInputs) -> tuple[_core.PlanInputs, _core.ModelShape]:
     return core, model
 
 
-def fill_limits(limits: _core.Limits, inputs: PlanInputs) -> None:
+def fill_limits(limits: _core.Limits, inputs: PlanInputs, mesh: _core.Mesh) -> None:
     limits.window_tokens = integer("window", inputs.window)
-    limits.max_tokens = (
-        limits.window_tokens if is_default(inputs.max_tokens) else integer("max_tokens", inputs.max_tokens)
-    )
-    limits.align_tokens = integer("align", inputs.align)
+    limits.align_tokens = mesh.tp if is_default(inputs.align) else integer("align", inputs.align)
+    padded = _core.default_max_tokens(limits.window_tokens, mesh, limits.align_tokens)
+    limits.max_tokens = padded if is_default(inputs.max_tokens) else integer("max_tokens", inputs.max_tokens)
     if inputs.exchange_bytes is not None:
         limits.exchange_bytes = integer("exchange_bytes", inputs.exchange_bytes)
 

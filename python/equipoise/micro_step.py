@@ -48,7 +48,7 @@ class MicroStep:
         replica_in_pool = sampler.place.replica % sampler.inputs.pool
         segments = np.array(bucket.sequences[replica_in_pool], np.int64).reshape(-1, 3)
         pieces, self.owned_rows, padding = _core.member_rows(
-            bucket, replica_in_pool, sampler.place.cp_rank, sampler.inputs.align
+            sampler.core, bucket, replica_in_pool, sampler.place.cp_rank
         )
         self.rows: int = self.owned_rows + padding
         self.cu_seqlens = np.concatenate([[0], np.cumsum(segments[:, 2])]).astype(np.int32)

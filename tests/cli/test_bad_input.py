@@ -75,6 +75,14 @@ def test_an_unreadable_file_is_refused_with_the_reason(path: str, what: str) -> 
         ("--window 3 --mesh dp=1,cp=4", "window 3 is smaller than the context group of 4 ranks, field window: "),
         ("--window 0", "window 0 is out of range, "),
         ("--window 64 --max-tokens 63", "window 64 is above max_tokens 63, "),
+        (
+            "--window 64 --mesh dp=1,cp=2 --align 33",
+            "align 33 is above the 32 rows that a rank has of a window of 64, field align: give a smaller align, or a ",
+        ),
+        (
+            "--window 64 --align 3 --max-tokens 80",
+            "max_tokens 80 has no room for the padding of 1 ranks to rows of align ",
+        ),
         ("--micro-steps 0", "micro_steps 0 is out of range, "),
         ("--steps -1", "--steps -1 is too small, option --steps: give at least 0"),
         ("--mesh tp=3", "tp 3 does not divide the 32 query heads of llama3-8b, "),

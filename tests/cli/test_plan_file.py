@@ -4,6 +4,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from plans import edited, keys, make_plan, read, write
 from program import refusal, run
 
@@ -24,6 +26,18 @@ def test_a_line_has_the_keys_that_readers_rely_on(tmp_path: Path) -> None:
     assert line["inputs"]["max_delay"] == 0
     others = ["strategy", "seed", "epoch", "shuffle", "pool", "micro_steps", "dp_sync", "overlong", "speeds", "cost"]
     assert set(others) < set(line["inputs"])
+
+
+@pytest.mark.parametrize(("mesh", "tp", "total"), [("dp=2,cp=2,tp=4", 4, 8), ("dp=2,cp=3,tp=2", 2, 6)])
+def test_case_p10_sequences_are_padded_to_what_tensor_parallel_ranks_share(
+    mesh: str, tp: int, total: int, tmp_path: Path
+) -> None:
+    path = make_plan(tmp_path, "--mesh", mesh, "--window", "96", "--strategy", "plain")
+    for line in read(path):
+        tokens = [sum(length for _, _, length in segments) for segments in line["sequences"]]
+        assert line["inputs"]["limits"]["align"] == tp
+        assert line["summary"]["padding_rows"] == sum(-count % total for count in tokens)
+    assert run("verify", path).returncode == 0
 
 
 def test_a_missing_or_unknown_key_is_refused_by_its_name(tmp_path: Path) -> None:

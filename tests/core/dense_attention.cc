@@ -74,8 +74,18 @@ std::vector<std::vector<int64_t>> tokens_of_members(const PlanInputs& inputs, co
       for (int64_t i = 0; i < piece.length_tokens; ++i)
         tokens[replica * inputs.mesh.cp + piece.cp_rank].push_back(first[piece.segment] + piece.begin_tokens + i);
   }
-  for (std::vector<int64_t>& rows : tokens)
-    while (std::ssize(rows) % inputs.limits.align_tokens != 0) rows.push_back(-1);
+  const int64_t align = inputs.limits.align_tokens;
+  for (size_t member = 0; member < tokens.size(); ++member) {
+    const int64_t replica = static_cast<int64_t>(member) / inputs.mesh.cp;
+    const bool alike =
+        bucket.shardings[replica].rule == ShardingRule::sequence_zigzag && inputs.mesh.tp > 1 && align > 1;
+    size_t most = 0;  // of its context group
+    for (int64_t rank = 0; rank < inputs.mesh.cp; ++rank)
+      most = std::max(most, tokens[replica * inputs.mesh.cp + rank].size());
+    if (alike) tokens[member].resize(most, -1);
+    while (std::ssize(tokens[member]) % align != 0 || (alike && tokens[member].size() % 2 != 0))
+      tokens[member].push_back(-1);
+  }
   return tokens;
 }
 

@@ -150,7 +150,9 @@ std::string dense_attention_fault(const PlanInputs& inputs, const BucketPlan& bu
   return fault;
 }
 
-std::string dense_sharding_fault(const Sequence& sequence, const Sharding& sharding, int64_t cp, int64_t align_tokens) {
+std::string dense_sharding_fault(const Sequence& sequence, const Sharding& sharding, const PlanInputs& inputs) {
+  const int64_t cp = inputs.mesh.cp;
+  const Limits& limits = inputs.limits;
   std::vector<std::vector<int64_t>> owners;
   for (const Segment& segment : sequence.segments) owners.emplace_back(segment.length_tokens, 0);
   std::vector<int64_t> owned(cp);
@@ -163,7 +165,11 @@ std::string dense_sharding_fault(const Sequence& sequence, const Sharding& shard
     for (const int64_t count : segment)
       if (count != 1) return "a token has " + std::to_string(count) + " owners";
   const auto [least, most] = std::minmax_element(owned.begin(), owned.end());
-  return *most - *least > std::max<int64_t>(1, align_tokens) ? "ranks are not level" : "";
+  if (*most - *least > limits.align_tokens) return "ranks are not level";
+  const bool even = sharding.rule == ShardingRule::sequence_zigzag && inputs.mesh.tp > 1 && limits.align_tokens > 1;
+  int64_t rows = *most;  // of the fullest rank
+  while (rows % limits.align_tokens != 0 || (even && rows % 2 != 0)) ++rows;
+  return rows > (limits.max_tokens + cp - 1) / cp ? "a rank has too many rows" : "";
 }
 
 std::string dense_placement_fault(const PlanInputs& inputs, const StepPlan& step) {

@@ -17,8 +17,8 @@ std::string dense_packing_fault(const PlanInputs& inputs, const PackerState& bef
 /// Every slot holds one sequence, and the buckets hold the sequences of their slots.
 std::string dense_placement_fault(const PlanInputs& inputs, const StepPlan& step);
 
-/// Every token has one owner, and ranks own equal tokens within max(1, align).
-std::string dense_sharding_fault(const Sequence& sequence, const Sharding& sharding, int64_t cp, int64_t align_tokens);
+/// Every token has one owner, ranks own equal tokens within align, and have room for their rows.
+std::string dense_sharding_fault(const Sequence& sequence, const Sharding& sharding, const PlanInputs& inputs);
 
 /// Every allowed pair of every head is computed once, by a member that has the query and the key in that round; every
 /// cell that travels comes from its owner, arrives once and is used.

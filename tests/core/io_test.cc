@@ -69,7 +69,7 @@ PlanInputs unusual_inputs() {
   inputs.micro_steps = 6;
   inputs.heads = {12, 3, 65};
   inputs.masks = {{MaskKind::full, 0, 2}, {MaskKind::sliding_window, 9, 3}};
-  inputs.limits = {100, 200, 8, 1 << 20, 1 << 21, 50};
+  inputs.limits = {100, 208, 8, 1 << 20, 1 << 21, 50};
   inputs.dp_sync = DpSync::micro_step;
   inputs.arrival = {-77, 5, true, Overlong::truncate};
   inputs.delay = {no_bound, 4, {30, 60}};

@@ -11,8 +11,7 @@ namespace {
 struct ShardedSequence {
   Sequence sequence;
   Sharding sharding;
-  int64_t cp = 1;
-  int64_t align_tokens = 1;
+  PlanInputs inputs;
   bool operator==(const ShardedSequence&) const = default;
 };
 
@@ -21,11 +20,15 @@ ShardedSequence make_plan(uint64_t seed) {
   SplitMix64 rng{seed};
   ShardedSequence plan;
   plan.sequence = random_sequence(rng, random_between(rng, 1, 150));
-  plan.cp = random_between(rng, 1, 6);
-  plan.align_tokens = random_between(rng, 1, 3);
+  const int64_t cp = plan.inputs.mesh.cp = random_between(rng, 1, 6);
+  plan.inputs.mesh.tp = random_between(rng, 1, 2);
+  Limits& limits = plan.inputs.limits;
+  limits.align_tokens = random_between(rng, 1, 4);
+  const int64_t window = std::max(plan.sequence.tokens(), cp * limits.align_tokens);
+  limits.max_tokens = default_max_tokens(window, plan.inputs.mesh, limits.align_tokens);
   const int64_t rule = random_between(rng, 0, 3);
-  plan.sharding = rule == 3 ? random_sharding(rng, plan.sequence, plan.cp)
-                            : shard_sequence(static_cast<ShardingRule>(rule), plan.sequence, plan.cp);
+  plan.sharding = rule == 3 ? random_sharding(rng, plan.sequence, cp)
+                            : shard_sequence(static_cast<ShardingRule>(rule), plan.sequence, cp);
   if (rule == 3) plan.sharding.rule = ShardingRule::contiguous;
   return plan;
 }
@@ -82,12 +85,12 @@ std::vector<Fault<ShardedSequence>> faults() {
       {"piece cut in two", on_piece(cut_piece), {"pieces merged"}},
       {"wrong rank",
        on_piece([](ShardedSequence& plan, ShardPiece& piece, Rng& rng) {
-         return change(piece.cp_rank, 0, plan.cp - 1, rng);
+         return change(piece.cp_rank, 0, plan.inputs.mesh.cp - 1, rng);
        }),
-       {"ranks level", "pieces merged", "pieces follow rule"}},
+       {"ranks level", "rows within cap", "pieces merged", "pieces follow rule"}},
       {"no such rank",
        on_piece([](ShardedSequence& plan, ShardPiece& piece, Rng& rng) {
-         return piece.cp_rank = random_between(rng, 0, 1) ? plan.cp : -1, true;
+         return piece.cp_rank = random_between(rng, 0, 1) ? plan.inputs.mesh.cp : -1, true;
        }),
        {"rank in group"}},
       {"ranks of two pieces swapped",
@@ -95,7 +98,7 @@ std::vector<Fault<ShardedSequence>> faults() {
          if (list.size() < 2) return false;
          return std::swap(pick(list, rng)->cp_rank, pick(list, rng)->cp_rank), true;
        }),
-       {"ranks level", "pieces merged", "pieces follow rule"}},
+       {"ranks level", "rows within cap", "pieces merged", "pieces follow rule"}},
       {"border moved",
        [](ShardedSequence& plan, Rng& rng) {
          Pieces& list = plan.sharding.pieces;
@@ -105,7 +108,7 @@ std::vector<Fault<ShardedSequence>> faults() {
          if (left.segment != right.segment || right.length_tokens < 2) return false;
          return ++left.length_tokens, ++right.begin_tokens, --right.length_tokens, true;
        },
-       {"ranks level", "pieces follow rule"}},
+       {"ranks level", "rows within cap", "pieces follow rule"}},
       {"another rule",
        [](ShardedSequence& plan, Rng& rng) {
          auto rule = static_cast<int64_t>(plan.sharding.rule);
@@ -118,13 +121,8 @@ std::vector<Fault<ShardedSequence>> faults() {
 
 MutationTrial<ShardedSequence> trial() {
   return {make_plan,
-          [](const ShardedSequence& plan) {
-            return check_sharding(plan.sequence, plan.sharding, plan.cp, plan.align_tokens);
-          },
-          same,
-          [](const ShardedSequence& plan) {
-            return dense_sharding_fault(plan.sequence, plan.sharding, plan.cp, plan.align_tokens);
-          }};
+          [](const ShardedSequence& plan) { return check_sharding(plan.sequence, plan.sharding, plan.inputs); }, same,
+          [](const ShardedSequence& plan) { return dense_sharding_fault(plan.sequence, plan.sharding, plan.inputs); }};
 }
 
 TEST(ShardingMutations, ABrokenPieceIsFound) { run_mutations(trial(), faults()); }
@@ -132,7 +130,7 @@ TEST(ShardingMutations, ABrokenPieceIsFound) { run_mutations(trial(), faults());
 TEST(ShardingMutations, TheShardingsAreValidBeforeTheyAreBroken) {
   for (uint64_t seed = 0; seed < 5000; ++seed) {
     const ShardedSequence plan = make_plan(seed);
-    const Violations found = check_sharding(plan.sequence, plan.sharding, plan.cp, plan.align_tokens);
+    const Violations found = check_sharding(plan.sequence, plan.sharding, plan.inputs);
     ASSERT_TRUE(found.empty()) << "seed " << seed << ": " << found[0].rule << ", " << found[0].where << ": "
                                << found[0].what;
   }

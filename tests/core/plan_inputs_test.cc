@@ -127,6 +127,8 @@ TEST(Validate, EveryImpossibleLimitAndOptionIsRefusedByTheNameOfItsField) {
       {"max_tokens", [](PlanInputs& i) { i.limits.max_tokens = 99; }},
       {"max_tokens", [](PlanInputs& i) { i.limits.max_tokens = huge; }},
       {"align", [](PlanInputs& i) { i.limits.align_tokens = 0; }},
+      {"align", [](PlanInputs& i) { i.limits.align_tokens = 51; }},
+      {"max_tokens", [](PlanInputs& i) { i.limits.align_tokens = 3; }},
       {"exchange_bytes", [](PlanInputs& i) { i.limits.exchange_bytes = 0; }},
       {"activation_bytes", [](PlanInputs& i) { i.limits.activation_bytes = -1; }},
       {"max_documents", [](PlanInputs& i) { i.limits.max_documents = 0; }},
@@ -163,6 +165,27 @@ TEST(DefaultPool, IsTheLargestDivisorOfDpUpToEight) {
   EXPECT_EQ(default_pool(12), 6);
   EXPECT_EQ(default_pool(13), 1);
   EXPECT_EQ(default_pool(64), 8);
+}
+
+TEST(DefaultMaxTokens, IsTheWindowWithItsPadding) {
+  EXPECT_EQ(default_max_tokens(100, {.cp = 3}, 1), 100) << "nothing is padded";
+  EXPECT_EQ(default_max_tokens(100, {.cp = 2}, 4), 104);
+  EXPECT_EQ(default_max_tokens(104, {.cp = 2}, 4), 104);
+  EXPECT_EQ(default_max_tokens(100, {.cp = 3, .tp = 5}, 5), 120) << "an odd number is padded in pairs";
+  constexpr int64_t huge = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(default_max_tokens(huge, {.cp = huge}, huge), huge) << "left for validate() to refuse";
+  EXPECT_EQ(default_max_tokens(100, {.cp = 2}, 0), 100);
+}
+
+TEST(Validate, SaysHowMuchRoomPaddingNeeds) {
+  EXPECT_EQ(refusal_of([](PlanInputs& i) { i.limits.align_tokens = 51; }),
+            "align 51 is above the 50 rows that a rank has of a window of 100, field align: give a smaller align, or a "
+            "larger window");
+  EXPECT_EQ(
+      refusal_of([](PlanInputs& i) { i.limits.align_tokens = 8; }),
+      "max_tokens 100 has no room for the padding of 2 ranks to rows of align 8, field max_tokens: give a multiple "
+      "of 16, such as 112");
+  EXPECT_EQ(refusal_of([](PlanInputs& i) { i.limits.align_tokens = 50; }), "");
 }
 
 TEST(Validate, OnlyTheDivisorsOfSixReplicasMakePools) {

@@ -43,7 +43,7 @@ RankProgram program_of(const PlanInputs& inputs, const BucketPlan& bucket, int64
 
 std::vector<int64_t> positions(const Sequence& sequence, ShardingRule rule, int64_t rank) {
   std::vector<int64_t> rows;
-  for (const LocalPiece& piece : local_rows(shard_sequence(rule, sequence, 2), rank, 1).pieces)
+  for (const LocalPiece& piece : local_rows(shard_sequence(rule, sequence, 2), {.cp = 2}, rank, 1).pieces)
     for (int64_t i = 0; i < piece.length_tokens; ++i) rows.push_back(piece.begin_tokens + i);
   return rows;
 }
@@ -57,9 +57,24 @@ TEST(LocalRows, CaseA6RowsLieBySegmentAndBegin) {
 }
 
 TEST(LocalRows, PaddingFillsUpToTheAlignment) {
-  const LocalRows rows = local_rows({ShardingRule::contiguous, {{0, 0, 5, 0}, {0, 5, 4, 1}}}, 0, 4);
+  const LocalRows rows = local_rows({ShardingRule::contiguous, {{0, 0, 5, 0}, {0, 5, 4, 1}}}, {.cp = 2}, 0, 4);
   EXPECT_EQ(rows.owned_rows, 5);
   EXPECT_EQ(rows.padding_rows, 3);
+}
+
+TEST(LocalRows, TensorParallelRanksShareEvenRowsThatAreAlikeInASequenceZigzag) {
+  const Sharding zigzag = shard_sequence(ShardingRule::sequence_zigzag, {{{DocId{0}, 0, 13}}}, 3);
+  EXPECT_EQ(rank_rows(zigzag, {.cp = 3}, 1), (std::vector<int64_t>{5, 4, 4}));
+  EXPECT_EQ(rank_rows(zigzag, {.cp = 3}, 2), (std::vector<int64_t>{6, 4, 4})) << "nobody shares them";
+  EXPECT_EQ(rank_rows(zigzag, {.cp = 3, .tp = 2}, 1), (std::vector<int64_t>{5, 4, 4})) << "each has them all";
+  EXPECT_EQ(rank_rows(zigzag, {.cp = 3, .tp = 2}, 2), (std::vector<int64_t>{6, 6, 6}));
+  EXPECT_EQ(rank_rows(zigzag, {.cp = 3, .tp = 5}, 5), (std::vector<int64_t>{10, 10, 10}));
+  for (int64_t rank = 0; rank < 3; ++rank) {
+    const LocalRows rows = local_rows(zigzag, {.cp = 3, .tp = 2}, rank, 2);
+    EXPECT_EQ(rows.owned_rows + rows.padding_rows, 6) << rank;
+  }
+  const Sharding by_document = shard_sequence(ShardingRule::document_zigzag, {{{DocId{0}, 0, 13}}}, 3);
+  EXPECT_EQ(rank_rows(by_document, {.cp = 3, .tp = 2}, 2), (std::vector<int64_t>{6, 4, 4}));
 }
 
 TEST(RankProgram, AWholeDocumentOfAllHeadsIsOneEntryInPlace) {

@@ -96,6 +96,7 @@ PlanInputs random_inputs(SplitMix64& rng) {
   inputs.pool = random_between(rng, 1, 8 / inputs.mesh.cp);
   inputs.mesh.dp = inputs.pool * random_between(rng, 1, 2);
   inputs.mesh.ranks_per_node = random_between(rng, 1, 8);
+  inputs.mesh.tp = random_between(rng, 1, 2);
   inputs.micro_steps = random_between(rng, 1, 2);
   inputs.heads.kv = random_between(rng, 1, 4);
   inputs.heads.query = inputs.heads.kv * random_between(rng, 1, 4);
@@ -108,8 +109,8 @@ PlanInputs random_inputs(SplitMix64& rng) {
     inputs.cost.layers += inputs.masks.back().layers;
   }
   inputs.limits.window_tokens = random_between(rng, 16, 128);
-  inputs.limits.max_tokens = inputs.limits.window_tokens;
-  inputs.limits.align_tokens = int64_t{1} << random_between(rng, 0, 2);
+  inputs.limits.align_tokens = random_between(rng, 1, 4);
+  inputs.limits.max_tokens = default_max_tokens(inputs.limits.window_tokens, inputs.mesh, inputs.limits.align_tokens);
   inputs.dp_sync = static_cast<DpSync>(random_between(rng, 0, 1));
   inputs.arrival.seed = random_between(rng, 0, 99);
   inputs.arrival.shuffle = random_chance(rng, 50);

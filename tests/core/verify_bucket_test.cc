@@ -25,7 +25,9 @@ Sequence sequence_of(const std::vector<int64_t>& lengths) {
 
 Rules sharding_rules(const std::vector<int64_t>& lengths, ShardingRule rule, const std::vector<ShardPiece>& pieces,
                      int64_t cp = 2) {
-  return rules(check_sharding(sequence_of(lengths), {rule, pieces}, cp, 1));
+  PlanInputs inputs;
+  inputs.mesh.cp = cp;
+  return rules(check_sharding(sequence_of(lengths), {rule, pieces}, inputs));
 }
 
 TEST(CheckSharding, CaseP5TellsTheThreeLayoutsApart) {
@@ -44,11 +46,27 @@ TEST(CheckSharding, CaseP5TellsTheThreeLayoutsApart) {
 
 TEST(CheckSharding, CaseP9TheLastTokenHasAnOwner) {
   const std::vector<ShardPiece> nine = {{0, 0, 3, 0}, {0, 3, 3, 1}, {0, 6, 3, 2}};
-  const Violations found = check_sharding(sequence_of({10}), {ShardingRule::contiguous, nine}, 3, 1);
+  PlanInputs inputs;
+  inputs.mesh.cp = 3;
+  const Violations found = check_sharding(sequence_of({10}), {ShardingRule::contiguous, nine}, inputs);
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].rule, "token owned once");
   EXPECT_EQ(found[0].what, "tokens [9, 10) have no owner");
   EXPECT_EQ(sharding_rules({10}, ShardingRule::contiguous, {{0, 0, 4, 0}, {0, 4, 3, 1}, {0, 7, 3, 2}}, 3), Rules{});
+}
+
+TEST(CheckSharding, PaddingCountsAgainstTheCap) {
+  // Rows in fours: 10 and 6 tokens are level within four, but the first rank then holds 12 of 8 rows.
+  const std::vector<ShardPiece> pieces = {{0, 0, 10, 0}, {0, 10, 6, 1}};
+  PlanInputs inputs;
+  inputs.mesh.cp = 2;
+  inputs.limits = {.window_tokens = 16, .max_tokens = 16, .align_tokens = 4};
+  const Violations found = check_sharding(sequence_of({16}), {ShardingRule::contiguous, pieces}, inputs);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].rule, "rows within cap");
+  EXPECT_EQ(found[0].what, "rank 0 has 12 rows, at most 8");
+  inputs.limits.max_tokens = 24;
+  EXPECT_TRUE(check_sharding(sequence_of({16}), {ShardingRule::contiguous, pieces}, inputs).empty());
 }
 
 TEST(CheckSharding, NamesEachFault) {

@@ -17,7 +17,7 @@ TINY = eq.ModelShape("tiny", layers=4, hidden=64, query_heads=8, kv_heads=2, hea
 def test_defaults_come_from_mesh_window_and_model() -> None:
     inputs = eq.PlanInputs(mesh=eq.Mesh(dp=12, cp=2, tp=4), window=4096, model="llama3-8b")
     assert inputs.pool == 6
-    assert inputs.max_tokens == 4096
+    assert (inputs.align, inputs.max_tokens) == (4, 4096)
     assert inputs.model.layers == 32
     assert inputs.heads == eq.Heads(query=8, kv=2, size=128)
     assert inputs.masks == (eq.Mask("causal", 0, 32),)
@@ -110,6 +110,8 @@ def test_integers_may_come_in_any_sequence(sequence) -> None:
         ({"queues": "500"}, "queues '500' is no sequence, field queues: "),
         ({"queues": None}, "queues None is no sequence, field queues: "),
         ({"align": 0}, "align 0 is out of range, field align: "),
+        ({"align": 501}, "align 501 is above the 500 rows that a rank has of a window of 1000, field align: "),
+        ({"align": 7, "max_tokens": 1000}, "max_tokens 1000 has no room for the padding of 2 ranks "),
         ({"exchange_bytes": 0}, "exchange_bytes 0 is out of range, field exchange_bytes: "),
         ({"speeds": [1000]}, "1 speeds are given for 8 ranks of dp x cp, field speeds: "),
         ({"speeds": [0] * 8}, "speeds[0] 0 is out of range, field speeds[0]: "),
@@ -135,6 +137,9 @@ def test_a_change_finds_the_defaults_again_and_keeps_what_was_given() -> None:
     changed = replace(inputs, mesh=eq.Mesh(dp=12), window=4000, model="llama3-8b")
     assert (changed.pool, changed.max_tokens, changed.masks) == (6, 4000, (eq.Mask(layers=32),))
     assert replace(replace(changed, window=128), window=256).max_tokens == 256
+    split = replace(changed, mesh=eq.Mesh(dp=12, cp=3, tp=2))
+    assert (split.align, split.max_tokens) == (2, 4002), "room for the rows of three ranks, each in twos"
+    assert (replace(split, align=1).max_tokens, replace(split, align=1).align) == (4000, 1)
     given = eq.PlanInputs(mesh=eq.Mesh(dp=8), pool=8, window=1000, max_tokens=2000, model=TINY)
     assert replace(given, window=128).max_tokens == 2000
     with pytest.raises(ValueError, match="pool 8 does not divide dp 12, field pool: "):

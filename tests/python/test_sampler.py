@@ -72,6 +72,22 @@ def test_padding_rows_load_nothing_and_have_no_label() -> None:
     assert micro.label_tokens[5:].tolist() == [-1] * 3
 
 
+@pytest.mark.parametrize(("cp", "tp", "total"), [(2, 4, 8), (3, 2, 6), (8, 8, 64)])
+def test_case_p10_tensor_parallel_ranks_get_rows_that_they_can_share(cp: int, tp: int, total: int) -> None:
+    for strategy in ("plain", "allgather", "ulysses", "wlb", "libra", "equipoise"):
+        inputs = eq.PlanInputs(mesh=eq.Mesh(cp=cp, tp=tp), window=256, model=TINY, strategy=strategy)
+        lengths = [25, 7, 100, 60, 3, 250, 1, 33]
+        ranks = [list(eq.StepSampler(lengths, inputs, cp_rank=rank)) for rank in range(cp)]
+        for steps in zip(*ranks, strict=True):
+            micros = [step.micro_steps[0] for step in steps]
+            rows, owned = [micro.rows for micro in micros], sum(micro.owned_rows for micro in micros)
+            assert sum(rows) <= inputs.max_tokens
+            if strategy == "plain":  # zigzag over the whole sequence
+                assert rows == [-(-owned // total) * total // cp] * cp
+            else:
+                assert all(count % tp == 0 for count in rows)
+
+
 def test_cases_a6_positions_of_both_zigzags() -> None:
     for strategy, right in (("plain", ([0, 1, 2, 3], [2, 3, 0, 1])), ("allgather", ([0, 3, 0, 3], [1, 2, 1, 2]))):
         inputs = eq.PlanInputs(mesh=eq.Mesh(cp=2), window=8, model=TINY, strategy=strategy)
