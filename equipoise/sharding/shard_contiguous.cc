@@ -16,7 +16,7 @@ namespace {
 RankRoom* rank_with_room(std::vector<RankRoom>& ranks, int64_t tokens) {
   RankRoom* best = nullptr;
   for (RankRoom& rank : ranks)
-    if (rank.room_tokens >= tokens && (best == nullptr || rank.work_pairs < best->work_pairs)) best = &rank;
+    if (rank.room_tokens >= tokens && (best == nullptr || rank.work < best->work)) best = &rank;
   return best;
 }
 
@@ -51,17 +51,18 @@ std::vector<Share> even_shares(const std::vector<RankRoom*>& ranks, int64_t toke
   }
   EQ_ASSERT(tokens == 0);
   std::sort(shares.begin(), shares.end(), [](const Share& a, const Share& b) {
-    return std::pair(-a.rank->work_pairs, a.rank->cp_rank) < std::pair(-b.rank->work_pairs, b.rank->cp_rank);
+    return std::pair(-a.rank->work, a.rank->cp_rank) < std::pair(-b.rank->work, b.rank->cp_rank);
   });
   return shares;
 }
 
 }  // namespace
 
-std::vector<RankRoom> empty_ranks(int64_t tokens, int64_t cp) {
-  std::vector<RankRoom> ranks;
-  for (int64_t r = 0; r < cp; ++r) ranks.push_back({r, tokens / cp + (r < tokens % cp ? 1 : 0), 0});
-  return ranks;
+Deal begin_deal(const Sequence& sequence, int64_t cp, RowWork work_of) {
+  Deal deal{sequence, std::move(work_of), {}, {}};
+  const int64_t tokens = sequence.tokens();
+  for (int64_t r = 0; r < cp; ++r) deal.ranks.push_back({r, tokens / cp + (r < tokens % cp ? 1 : 0), 0});
+  return deal;
 }
 
 std::vector<int64_t> longest_segments(const Sequence& sequence) {
@@ -73,31 +74,30 @@ std::vector<int64_t> longest_segments(const Sequence& sequence) {
   return order;
 }
 
-void give_rows(const Sequence& sequence, int64_t segment, Range rows, RankRoom& rank, std::vector<ShardPiece>& pieces) {
-  pieces.push_back({segment, rows.begin, rows.length, rank.cp_rank});
+void give_rows(Deal& deal, int64_t segment, Range rows, RankRoom& rank) {
+  deal.pieces.push_back({segment, rows.begin, rows.length, rank.cp_rank});
   rank.room_tokens -= rows.length;
-  rank.work_pairs += attention_pairs(Mask{}, rows, sequence.segments[segment].length_tokens);
+  rank.work += deal.work_of(rows, deal.sequence.segments[segment].length_tokens);
 }
 
-void place_contiguous(const Sequence& sequence, int64_t segment, std::vector<RankRoom>& ranks,
-                      std::vector<ShardPiece>& pieces) {
-  const int64_t tokens = sequence.segments[segment].length_tokens;
-  if (RankRoom* rank = rank_with_room(ranks, tokens); rank != nullptr) {
-    give_rows(sequence, segment, {0, tokens}, *rank, pieces);
+void place_contiguous(Deal& deal, int64_t segment) {
+  const int64_t tokens = deal.sequence.segments[segment].length_tokens;
+  if (RankRoom* rank = rank_with_room(deal.ranks, tokens); rank != nullptr) {
+    give_rows(deal, segment, {0, tokens}, *rank);
     return;
   }
   int64_t begin = 0;
-  for (const Share& share : even_shares(fewest_ranks(ranks, tokens), tokens)) {
-    give_rows(sequence, segment, {begin, share.tokens}, *share.rank, pieces);
+  for (const Share& share : even_shares(fewest_ranks(deal.ranks, tokens), tokens)) {
+    give_rows(deal, segment, {begin, share.tokens}, *share.rank);
     begin += share.tokens;
   }
 }
 
 std::vector<ShardPiece> shard_contiguous(const Sequence& sequence, int64_t cp) {
-  std::vector<RankRoom> ranks = empty_ranks(sequence.tokens(), cp);
-  std::vector<ShardPiece> pieces;
-  for (const int64_t segment : longest_segments(sequence)) place_contiguous(sequence, segment, ranks, pieces);
-  return pieces;
+  Deal deal =
+      begin_deal(sequence, cp, [](Range rows, int64_t length) { return attention_pairs(Mask{}, rows, length); });
+  for (const int64_t segment : longest_segments(sequence)) place_contiguous(deal, segment);
+  return deal.pieces;
 }
 
 }  // namespace equipoise

@@ -6,14 +6,13 @@
 #include <numeric>
 #include <set>
 
+#include "equipoise/cost/hardware.h"
 #include "tests/core/random_plans.h"
 
 namespace equipoise {
 namespace {
 
 using Counts = std::vector<int64_t>;
-constexpr ShardingRule all_rules[] = {ShardingRule::sequence_zigzag, ShardingRule::document_zigzag,
-                                      ShardingRule::contiguous};
 
 Sequence sequence_of(const Counts& lengths) {
   Sequence sequence;
@@ -79,30 +78,79 @@ TEST(CaseP6, PerDocumentShardingOwnsBothEndsOfEachDocument) {
   EXPECT_EQ(positions_of(sequence, sharding, 1), (Counts{2, 3, 4, 5, 10, 11, 12, 13}));
 }
 
-TEST(CaseP7, LengthsThatTwoCpDoesNotDivideStillGiveEqualTokens) {
-  EXPECT_EQ(tokens_of(shard_sequence(ShardingRule::document_zigzag, sequence_of({7, 9}), 2), 2), (Counts{8, 8}));
+/// A rule, or a choice between rules.
+struct Way {
+  const char* name;
+  Sharding (*shard)(const PlanInputs&, const Sequence&);
+};
+
+template <ShardingRule rule>
+Sharding shard_by(const PlanInputs& inputs, const Sequence& sequence) {
+  return shard_sequence(rule, sequence, inputs.mesh.cp);
 }
 
-TEST(CaseP8, ADocumentShorterThanTheGroupLeavesRanksWithoutAPieceOfIt) {
-  const Sharding sharding = shard_sequence(ShardingRule::document_zigzag, sequence_of({137, 2041, 89, 5}), 8);
+constexpr Way all_ways[] = {{"sequence_zigzag", shard_by<ShardingRule::sequence_zigzag>},
+                            {"document_zigzag", shard_by<ShardingRule::document_zigzag>},
+                            {"contiguous", shard_by<ShardingRule::contiguous>},
+                            {"hybrid", shard_hybrid},
+                            {"adaptive", shard_adaptive}};
+
+class EverySharding : public testing::TestWithParam<Way> {
+ protected:
+  static Sharding shard(const Sequence& sequence, int64_t cp) {
+    PlanInputs inputs;
+    inputs.mesh.cp = cp;
+    inputs.cost = make_cost_table(find_model("llama3-8b"), find_hardware("h100"), 1);
+    inputs.heads = {8, 2, 128};
+    return GetParam().shard(inputs, sequence);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Cases, EverySharding, testing::ValuesIn(all_ways),
+                         [](const auto& way) { return way.param.name; });
+
+TEST_P(EverySharding, CaseP7LengthsThatTwoCpDoesNotDivideStillGiveEqualTokens) {
+  const Sequence sequence = sequence_of({7, 9});
+  EXPECT_EQ(tokens_of(shard(sequence, 2), 2), (Counts{8, 8}));
+}
+
+TEST_P(EverySharding, CaseP8FourDocumentsGiveEightRanksEqualTokensWithoutPadding) {
+  const Sharding sharding = shard(sequence_of({137, 2041, 89, 5}), 8);
   EXPECT_EQ(tokens_of(sharding, 8), Counts(8, 284));
+  EXPECT_EQ(rank_rows(sharding, {.cp = 8}, 1), Counts(8, 284));
   std::set<int64_t> owners;
   for (const ShardPiece& piece : sharding.pieces)
     if (piece.segment == 3) owners.insert(piece.cp_rank);
-  EXPECT_EQ(owners.size(), 5U);
+  EXPECT_LE(owners.size(), 5U) << "a document shorter than the group leaves ranks without a piece of it";
 }
 
-TEST(CaseP9, TenTokensOnThreeRanksAreAllOwnedOnce) {
+TEST_P(EverySharding, CaseP9TenTokensOnThreeRanksAreAllOwnedOnce) {
   const Sequence sequence = sequence_of({10});
-  for (const ShardingRule rule : all_rules) {
-    const Sharding sharding = shard_sequence(rule, sequence, 3);
-    EXPECT_EQ(tokens_of(sharding, 3), (Counts{4, 3, 3})) << name(rule);
-    Counts owned;
-    for (int64_t rank = 0; rank < 3; ++rank)
-      for (const int64_t position : positions_of(sequence, sharding, rank)) owned.push_back(position);
-    std::sort(owned.begin(), owned.end());
-    EXPECT_EQ(owned, (Counts{0, 1, 2, 3, 4, 5, 6, 7, 8, 9})) << name(rule);
-  }
+  const Sharding sharding = shard(sequence, 3);
+  EXPECT_EQ(tokens_of(sharding, 3), (Counts{4, 3, 3}));
+  Counts owned;
+  for (int64_t rank = 0; rank < 3; ++rank)
+    for (const int64_t position : positions_of(sequence, sharding, rank)) owned.push_back(position);
+  std::sort(owned.begin(), owned.end());
+  EXPECT_EQ(owned, (Counts{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
+}
+
+TEST_P(EverySharding, CaseP10RowsAreWhatSequenceParallelismNeedsAndNoMore) {
+  struct Row {
+    int64_t cp, tp, total;
+  };
+  for (const auto& [cp, tp, total] : {Row{2, 4, 8}, Row{3, 2, 6}, Row{8, 8, 64}})
+    for (int64_t tokens = 1; tokens <= 2 * total; ++tokens) {
+      SCOPED_TRACE(testing::Message() << cp << " ranks, tp " << tp << ", " << tokens << " tokens");
+      const Sharding sharding = shard(sequence_of({tokens - tokens / 3, tokens / 3}), cp);
+      const Counts rows = rank_rows(sharding, {.cp = cp, .tp = tp}, tp);
+      if (sharding.rule == ShardingRule::sequence_zigzag) {
+        EXPECT_EQ(rows, Counts(cp, (tokens + total - 1) / total * total / cp));
+      } else {
+        const Counts owned = tokens_of(sharding, cp);
+        for (int64_t rank = 0; rank < cp; ++rank) EXPECT_EQ(rows[rank], (owned[rank] + tp - 1) / tp * tp);
+      }
+    }
 }
 
 TEST(SequenceZigzag, ChunksFollowThePackedSequenceAndCutSegments) {
@@ -143,44 +191,38 @@ TEST(Contiguous, TheRankWithMoreWorkTakesTheEarlierRange) {
             (std::vector<ShardPiece>{{0, 0, 9, 0}, {1, 0, 4, 1}, {2, 0, 4, 1}, {3, 0, 1, 0}, {3, 1, 2, 1}}));
 }
 
-TEST(ShardSequence, AnEmptySequenceHasNoPieces) {
-  for (const ShardingRule rule : all_rules) EXPECT_TRUE(shard_sequence(rule, {}, 4).pieces.empty()) << name(rule);
+TEST_P(EverySharding, AnEmptySequenceHasNoPieces) { EXPECT_TRUE(shard({}, 4).pieces.empty()); }
+
+TEST_P(EverySharding, OneRankOwnsEachSegmentAsOnePiece) {
+  EXPECT_EQ(shard(sequence_of({5, 1, 7}), 1).pieces,
+            (std::vector<ShardPiece>{{0, 0, 5, 0}, {1, 0, 1, 0}, {2, 0, 7, 0}}));
 }
 
-TEST(ShardSequence, OneRankOwnsEachSegmentAsOnePiece) {
-  for (const ShardingRule rule : all_rules)
-    EXPECT_EQ(shard_sequence(rule, sequence_of({5, 1, 7}), 1).pieces,
-              (std::vector<ShardPiece>{{0, 0, 5, 0}, {1, 0, 1, 0}, {2, 0, 7, 0}}));
-}
-
-TEST(ShardSequence, EveryTokenIsOwnedOnceAndRanksAreLevelWhateverTheLengths) {
-  for (uint64_t seed = 0; seed < 1500; ++seed) {
+TEST_P(EverySharding, OwnsEveryTokenOnceWithLevelRanksWhateverTheLengths) {
+  for (uint64_t seed = 0; seed < 1000; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
     SplitMix64 rng{seed};
     const int64_t cp = random_between(rng, 1, 9);
+    const int64_t longest = random_between(rng, 0, 3) == 0 ? 3000 : 20;
     Counts lengths(random_between(rng, 0, 12));
-    for (int64_t& length : lengths) length = random_between(rng, 1, random_between(rng, 0, 4) == 0 ? 200 : 20);
-    const Sequence sequence = sequence_of(lengths);
-    for (const ShardingRule rule : all_rules) {
-      SCOPED_TRACE(testing::Message() << "seed " << seed << " " << name(rule));
-      const Sharding sharding = shard_sequence(rule, sequence, cp);
-      EXPECT_EQ(sharding.rule, rule);
-      Counts next(lengths.size(), 0);  // pieces are in order and leave no gap
-      const ShardPiece* previous = nullptr;
-      for (const ShardPiece& piece : sharding.pieces) {
-        EXPECT_EQ(piece.begin_tokens, next.at(piece.segment));
-        EXPECT_GT(piece.length_tokens, 0);
-        next[piece.segment] += piece.length_tokens;
-        if (previous != nullptr) {
-          EXPECT_LT(*previous, piece);
-          EXPECT_FALSE(previous->segment == piece.segment && previous->cp_rank == piece.cp_rank);
-        }
-        previous = &piece;
+    for (int64_t& length : lengths) length = random_between(rng, 1, random_between(rng, 0, 4) == 0 ? 200 : longest);
+    const Sharding sharding = shard(sequence_of(lengths), cp);
+    Counts next(lengths.size(), 0);  // pieces are in order and leave no gap
+    const ShardPiece* previous = nullptr;
+    for (const ShardPiece& piece : sharding.pieces) {
+      ASSERT_EQ(piece.begin_tokens, next.at(piece.segment));
+      ASSERT_GT(piece.length_tokens, 0);
+      next[piece.segment] += piece.length_tokens;
+      if (previous != nullptr) {
+        ASSERT_LT(*previous, piece);
+        ASSERT_FALSE(previous->segment == piece.segment && previous->cp_rank == piece.cp_rank);
       }
-      EXPECT_EQ(next, lengths);
-      const Counts tokens = tokens_of(sharding, cp);
-      const auto [least, most] = std::minmax_element(tokens.begin(), tokens.end());
-      EXPECT_LE(*most - *least, 1);
+      previous = &piece;
     }
+    ASSERT_EQ(next, lengths);
+    const Counts tokens = tokens_of(sharding, cp);
+    const auto [least, most] = std::minmax_element(tokens.begin(), tokens.end());
+    ASSERT_LE(*most - *least, 1);
   }
 }
 
