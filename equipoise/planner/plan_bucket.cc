@@ -35,7 +35,8 @@ std::vector<Tile> place_tiles(const PlanInputs& inputs, TilingRule rule, const B
                       .cost = inputs.cost,
                       .speeds_ppt = pool_speeds(inputs, plan.bucket.pool),
                       .cp = inputs.mesh.cp,
-                      .exchange_bytes = inputs.limits.exchange_bytes});
+                      .exchange_bytes = inputs.limits.exchange_bytes})
+      .tiles;
 }
 
 LayerPlan make_layer(const PlanInputs& inputs, const BucketPlan& plan, const Mask& mask, std::vector<Tile> tiles) {

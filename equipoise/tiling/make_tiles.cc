@@ -3,56 +3,61 @@
 #include <algorithm>
 #include <tuple>
 
-#include "equipoise/tiling/key_ledger.h"
+#include "equipoise/base/errors.h"
 
 namespace equipoise {
 namespace {
 
-/// Bytes of queries that each member may receive in one round: what its keys, which live through all rounds, leave of
-/// the cap.
-std::vector<int64_t> query_room(const PooledTiling& pool, std::span<const HomePiece> pieces,
-                                std::span<const Taken> taken) {
-  KeyLedger ledger(pool, pieces);
-  const int64_t key_bytes = 2 * pool.heads.size * pool.cost.element_bytes;
-  std::vector<int64_t> room(pool.shardings.size() * pool.cp, pool.exchange_bytes);
-  for (size_t m = 0; m < room.size(); ++m)
-    room[m] -= key_bytes * pool.heads.kv * ledger.foreign_home_keys(MemberId{static_cast<int64_t>(m)});
-  for (const Taken& part : taken) {
-    const HomePiece& piece = pieces[part.column.piece];
-    const Range keys = visible_keys(pool.mask, part.column.rows, piece.length_tokens);
-    room[part.member.value] -= key_bytes * ledger.missing_keys(part.member, piece, part.column.kv_head, keys);
-    ledger.add_keys(part.member, piece, part.column.kv_head, keys);
-  }
-  return room;
+/// How far the rounds of a member are filled. Its keys live through all rounds; what they leave of the cap is room.
+struct Round {
+  int64_t number = 1;
+  int64_t room_rows = 0;  ///< that one round holds, for one KV head
+  int64_t rows = 0;
+};
+
+std::vector<Round> first_rounds(const Board& board) {
+  const PooledTiling& pool = board.pool();
+  std::vector<Round> rounds;
+  for (int64_t m = 0; m < board.members(); ++m)
+    rounds.push_back({.room_rows = (pool.exchange_bytes - board.tally(MemberId{m}).key_bytes) / query_bytes(pool, 1)});
+  return rounds;
 }
 
-/// One tile for each part that leaves its owner, in the order in which its member took it; a round ends where the next
-/// part's queries would not fit.
-std::vector<Tile> deal_rounds(const PooledTiling& pool, std::span<const HomePiece> pieces,
-                              std::span<const Taken> taken) {
-  const auto room = query_room(pool, pieces, taken);
-  std::vector<int64_t> round(room.size(), 1);
-  std::vector<int64_t> filled(room.size(), 0);
-  std::vector<Tile> tiles;
-  const int64_t group = pool.heads.group();
-  for (const auto& [column, member] : taken) {
-    const HomePiece& piece = pieces[column.piece];
-    if (piece.owner == member) continue;
-    const int64_t bytes = column.rows.length * group * pool.heads.size * pool.cost.element_bytes;
-    if (filled[member.value] > 0 && filled[member.value] + bytes > room[member.value]) {
-      ++round[member.value];
-      filled[member.value] = 0;
-    }
-    filled[member.value] += bytes;
-    tiles.push_back({.replica_in_pool = piece.replica_in_pool,
-                     .segment = piece.segment,
-                     .q_begin = column.rows.begin,
-                     .q_length = column.rows.length,
-                     .head_begin = column.kv_head * group,
-                     .heads = group,
-                     .member = member,
-                     .round = round[member.value]});
+/// Where a tile that begins at a row must end: at a row block's border within the room of the round, which is a new one
+/// where nothing fits.
+int64_t end_of_tile(Round& round, int64_t begin, int64_t end, int64_t block) {
+  const int64_t left = round.room_rows - round.rows;
+  int64_t cut = end - begin <= left ? end : (begin + left) / block * block;
+  if (cut <= begin) {
+    round = {round.number + 1, round.room_rows, 0};
+    cut = end - begin <= round.room_rows ? end : (begin + round.room_rows) / block * block;
   }
+  EQ_ASSERT(cut > begin);
+  round.rows += cut - begin;
+  return cut;
+}
+
+/// One tile for each slice away from its owner, or several in several rounds.
+std::vector<Tile> deal_rounds(const Board& board) {
+  const int64_t group = board.pool().heads.group();
+  std::vector<Round> rounds = first_rounds(board);
+  std::vector<Tile> tiles;
+  for (int64_t column = 0; column < board.columns(); ++column)
+    for (const Slice& slice : board.slices(column)) {
+      if (board.pieces()[slice.piece].owner == slice.member) continue;
+      Round& round = rounds[slice.member.value];
+      for (int64_t begin = slice.rows.begin, end = 0; begin < slice.rows.end(); begin = end) {
+        end = end_of_tile(round, begin, slice.rows.end(), board.pool().cost.attention.tile_rows);
+        tiles.push_back({.replica_in_pool = board.text_of(column).replica_in_pool,
+                         .segment = board.text_of(column).segment,
+                         .q_begin = begin,
+                         .q_length = end - begin,
+                         .head_begin = board.kv_head_of(column) * group,
+                         .heads = group,
+                         .member = slice.member,
+                         .round = round.number});
+      }
+    }
   return tiles;
 }
 
@@ -74,9 +79,8 @@ using Order = std::tuple<int64_t, int64_t, MemberId, int64_t, int64_t, int64_t, 
 
 }  // namespace
 
-std::vector<Tile> make_tiles(const PooledTiling& pool, std::span<const HomePiece> pieces,
-                             std::span<const Taken> taken) {
-  std::vector<Tile> tiles = deal_rounds(pool, pieces, taken);
+std::vector<Tile> make_tiles(const Board& board) {
+  std::vector<Tile> tiles = deal_rounds(board);
   const auto sort_by = [&tiles](auto key) {
     std::sort(tiles.begin(), tiles.end(), [key](const Tile& a, const Tile& b) { return key(a) < key(b); });
   };

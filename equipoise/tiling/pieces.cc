@@ -9,12 +9,14 @@ std::vector<HomePiece> list_pieces(const PooledTiling& pool) {
   for (size_t r = 0; r < pool.shardings.size(); ++r)
     for (const ShardPiece& piece : pool.shardings[r].pieces) {
       const auto replica = static_cast<int64_t>(r);
-      pieces.push_back({.replica_in_pool = replica,
-                        .segment = piece.segment,
-                        .length_tokens = pool.sequences[r].segments[piece.segment].length_tokens,
-                        .rows = {piece.begin_tokens, piece.length_tokens},
-                        .kept = {piece.begin_tokens, piece.length_tokens},
-                        .owner = MemberId{replica * pool.cp + piece.cp_rank}});
+      HomePiece home{.replica_in_pool = replica,
+                     .segment = piece.segment,
+                     .length_tokens = pool.sequences[r].segments[piece.segment].length_tokens,
+                     .rows = {piece.begin_tokens, piece.length_tokens},
+                     .kept = {piece.begin_tokens, piece.length_tokens},
+                     .owner = MemberId{replica * pool.cp + piece.cp_rank}};
+      home.home_ns = rows_work(pool, home, home.rows, pool.heads.kv);
+      pieces.push_back(home);
     }
   return pieces;
 }
@@ -22,6 +24,10 @@ std::vector<HomePiece> list_pieces(const PooledTiling& pool) {
 int64_t rows_work(const PooledTiling& pool, const HomePiece& piece, Range rows, int64_t kv_heads) {
   return entry_time({pool.cost, pool.mask, pool.heads}, rows, piece.length_tokens, kv_heads * pool.heads.group())
       .total();
+}
+
+int64_t query_bytes(const PooledTiling& pool, int64_t rows) {
+  return rows * pool.heads.group() * pool.heads.size * pool.cost.element_bytes;
 }
 
 int64_t call_work(const PooledTiling& pool) { return 2 * pool.cost.attention.call_ns; }

@@ -1,198 +1,203 @@
-// Columns are long and members have little room, so most members take the top of one or two columns. Choosing by bytes
-// for each nanosecond of work prefers the longest segments (their rows carry the most work) and columns whose keys the
-// member has already.
+// Columns are long and members have little room, so most members take the top of one or two columns. Bytes for each
+// nanosecond of work prefer the longest segments (their rows carry the most work) and columns whose keys the member has
+// already.
 
 #include "equipoise/tiling/receive.h"
 
 #include <algorithm>
-
-#include "equipoise/tiling/key_ledger.h"
+#include <optional>
 
 namespace equipoise {
 namespace {
 
-/// A tile is worth its entry and its call only if it carries this many times their cost; the rest of a column may be
-/// smaller.
-constexpr int64_t worth_overheads = 4;
+constexpr MemberId nobody{};
+/// A slice is worth its entry and its keys only if it carries this many times the entry's cost, while there is choice.
+constexpr int64_t worth_entries = 4;
 /// Leaving less than this part of an average member's room is a crumb that somebody else must take: it counts 1.3
 /// times.
 constexpr int64_t crumb_part = 20;
+/// Capacities grow by this part where nothing fits, at most this often; then rows go home.
+constexpr int64_t growth_part = 2048;
+constexpr int64_t most_growths = 64;
 
-struct Open {
-  Column column;
-  int64_t work_ns = 0;
-};
-
-struct Guest {
-  int64_t spare_ns = 0;
-  bool called = false;  ///< its extra kernel call is paid
-  bool closed = false;  ///< has no room for anything
-  int64_t key_bytes = 0;
-  int64_t most_query_bytes = 0;  ///< of one tile: what a round must hold at least
-};
-
-/// All that changes while columns are handed out.
+/// Where one hand-out stands.
 struct Table {
-  const PooledTiling& pool;
-  std::span<const HomePiece> pieces;
-  KeyLedger ledger;
-  std::vector<Open> open;
-  std::vector<Guest> guests;
+  Board& board;
+  std::vector<int64_t>& capacity;
+  std::vector<bool> closed;  ///< members that found nothing worth taking
+  std::vector<int64_t> top;  ///< by column: end of its highest open rows, 0 if none
   int64_t crumb_ns = 0;
+  int64_t least_ns = 0;
+  int64_t growths = 0;
 };
 
-int64_t cell_bytes(const PooledTiling& pool) { return pool.heads.size * pool.cost.element_bytes; }
-
-const HomePiece& piece_of(const Table& table, const Column& column) { return table.pieces[column.piece]; }
-
-int64_t column_work(const Table& table, const Column& column, Range rows) {
-  return rows_work(table.pool, piece_of(table, column), rows, 1);
+int64_t spare(const Table& table, MemberId member) {
+  return table.capacity[member.value] - table.board.tally(member).work_ns;
 }
 
-/// Bytes of keys and values that the member must receive for these rows.
-int64_t new_key_bytes(const Table& table, const Column& column, Range rows, MemberId member) {
-  const HomePiece& piece = piece_of(table, column);
-  const Range keys = visible_keys(table.pool.mask, rows, piece.length_tokens);
-  return 2 * cell_bytes(table.pool) * table.ledger.missing_keys(member, piece, column.kv_head, keys);
-}
-
-/// The top of a column from the highest row block border that leaves at least `rows` rows, never below its begin.
-Range top_rows(const Table& table, const Column& column, int64_t rows) {
-  const int64_t block = table.pool.cost.attention.tile_rows;
-  const int64_t border = (column.rows.end() - std::min(rows, column.rows.length)) / block * block;
-  const int64_t begin = std::max(border, column.rows.begin);
-  return {begin, column.rows.end() - begin};
-}
-
-/// Bytes of queries that the member must receive: none for rows of its own that it takes back.
-int64_t new_query_bytes(const Table& table, const Column& column, Range rows, MemberId member) {
-  if (piece_of(table, column).owner == member) return 0;
-  return rows.length * table.pool.heads.group() * cell_bytes(table.pool);
-}
-
-bool meets_cap(const Table& table, const Column& column, Range rows, MemberId member) {
-  const Guest& guest = table.guests[member.value];
-  const int64_t queries = std::max(guest.most_query_bytes, new_query_bytes(table, column, rows, member));
-  const int64_t room = table.pool.exchange_bytes - guest.key_bytes - queries;
-  return room >= 0 && new_key_bytes(table, column, rows, member) <= room;
-}
-
-/// Work that a guest may still take, what it must pay for its first call taken off.
-int64_t usable_work(const Table& table, const Guest& guest) {
-  return guest.spare_ns - (guest.called ? 0 : call_work(table.pool));
-}
-
-/// New bytes for a given amount of work (scaled), if the guest ate this column until full.
-int64_t score_column(const Table& table, const Open& open, MemberId member, int64_t usable) {
-  const int64_t eaten = std::min(open.work_ns, usable);
-  const Range rows = top_rows(table, open.column, mul_div(open.column.rows.length, eaten, open.work_ns));
-  const int64_t bytes =
-      2 * new_query_bytes(table, open.column, rows, member) + new_key_bytes(table, open.column, rows, member);
-  const int64_t score = mul_div(bytes, ppm_one, eaten);
-  const int64_t left = open.work_ns - eaten;
-  return left > 0 && left < table.crumb_ns ? mul_div(score, 13, 10) : score;
-}
-
-/// The column whose work costs the member the fewest new bytes; none if none meets its cap with one row block.
-std::optional<size_t> choose_column(const Table& table, MemberId member) {
-  const int64_t usable = usable_work(table, table.guests[member.value]);
-  std::optional<size_t> best;
-  int64_t best_score = 0;
-  for (size_t i = 0; i < table.open.size(); ++i) {
-    const Column& column = table.open[i].column;
-    if (!meets_cap(table, column, top_rows(table, column, 1), member)) continue;
-    const int64_t score = score_column(table, table.open[i], member, usable);
-    if (best && score >= best_score) continue;
-    best = i;
-    best_score = score;
+/// The row at which the part [row, end) of a slice carries at most `work_ns`, first guessed by pairs.
+int64_t guess_row(const Board& board, const Slice& slice, int64_t work_ns, bool from_top) {
+  const auto& pool = board.pool();
+  const HomePiece& piece = board.pieces()[slice.piece];
+  const int64_t wanted = mul_div(attention_pairs(pool.mask, slice.rows, piece.length_tokens), work_ns,
+                                 std::max<int64_t>(1, slice.work_ns));
+  const int64_t block = pool.cost.attention.tile_rows;
+  int64_t low = slice.rows.begin / block;
+  int64_t high = ceil_div(slice.rows.end(), block);
+  while (high - low > 1) {
+    const int64_t middle = low + (high - low) / 2;
+    const int64_t row = middle * block;
+    const Range part = from_top ? Range{row, slice.rows.end() - row} : Range{slice.rows.begin, row - slice.rows.begin};
+    const bool fits = attention_pairs(pool.mask, part, piece.length_tokens) <= wanted;
+    (fits == from_top ? high : low) = middle;
   }
+  return (from_top ? high : low) * block;
+}
+
+int64_t highest_open(const Board& board, int64_t column) {
+  const auto slices = board.slices(column);
+  for (auto slice = slices.rbegin(); slice != slices.rend(); ++slice)
+    if (slice->member == nobody) return slice->rows.end();
+  return 0;
+}
+
+struct Choice {
+  MemberId member;
+  int64_t column = 0;
+  int64_t row = 0;  ///< of the slice
+  int64_t score = 0;
+};
+
+/// New bytes for a given amount of work (scaled), if the member ate this slice until full.
+int64_t score_slice(const Table& table, int64_t column, const Slice& slice, MemberId member) {
+  const int64_t room = spare(table, member);
+  const int64_t eaten = std::min(slice.work_ns, room);
+  const int64_t rows = std::max<int64_t>(1, mul_div(slice.rows.length, eaten, std::max<int64_t>(1, slice.work_ns)));
+  const Gain gain = table.board.gain(column, slice.piece, {slice.rows.end() - rows, rows}, member);
+  const int64_t score = mul_div(gain.traffic_ps, 1000, std::max<int64_t>(1, eaten));
+  const int64_t left = slice.work_ns - eaten;
+  return left > 0 && left < table.crumb_ns ? score * 13 / 10 : score;
+}
+
+void consider(const Table& table, int64_t column, const Slice& slice, MemberId member, std::optional<Choice>& best) {
+  if (spare(table, member) <= 0) return;
+  const int64_t block = table.board.pool().cost.attention.tile_rows;
+  const int64_t rows = std::min(slice.rows.length, block);
+  if (!meets_cap(table.board, column, slice.piece, {slice.rows.end() - rows, rows}, member)) return;
+  const int64_t score = score_slice(table, column, slice, member);
+  if (!best || score < best->score) best = Choice{member, column, slice.rows.begin, score};
+}
+
+/// The open member with the most spare work, and the column that suits it.
+std::optional<Choice> choose_by_spare(Table& table) {
+  std::optional<MemberId> most;
+  for (int64_t m = 0; m < table.board.members(); ++m) {
+    const MemberId member{m};
+    if (!table.closed[m] && spare(table, member) > 0 && (!most || spare(table, member) > spare(table, *most)))
+      most = member;
+  }
+  std::optional<Choice> best;
+  if (!most) return best;
+  for (int64_t column = 0; column < table.board.columns(); ++column)
+    if (table.top[column] > 0)
+      for (const Slice& slice : table.board.slices(column))
+        if (slice.member == nobody) consider(table, column, slice, *most, best);
+  if (!best) table.closed[most->value] = true;
+  return best ? best : choose_by_spare(table);
+}
+
+/// The open rows that see the most keys, and the member that suits them.
+std::optional<Choice> choose_by_prefix(const Table& table) {
+  const auto column = std::max_element(table.top.begin(), table.top.end()) - table.top.begin();
+  const Slice& slice = table.board.slice_at(column, table.top[column] - 1);
+  std::optional<Choice> best;
+  for (int64_t m = 0; m < table.board.members(); ++m)
+    if (!table.closed[m]) consider(table, column, slice, MemberId{m}, best);
   return best;
 }
 
-/// The most rows from the top of the column that the member has room for, in work and bytes; none if not even one block
-/// is worth it.
-std::optional<Range> eat_column(const Table& table, const Open& open, MemberId member) {
-  const Guest& guest = table.guests[member.value];
-  const int64_t usable = usable_work(table, guest);
-  const Column& column = open.column;
-  if (open.work_ns <= usable && meets_cap(table, column, column.rows, member)) return column.rows;
-  const int64_t block = table.pool.cost.attention.tile_rows;
-  int64_t fits = 0;
-  int64_t too_many = ceil_div(column.rows.length, block) + 1;
-  while (too_many - fits > 1) {
-    const int64_t middle = fits + (too_many - fits) / 2;
-    const Range rows = top_rows(table, column, (middle - 1) * block + 1);
-    const bool ok = column_work(table, column, rows) <= usable && meets_cap(table, column, rows, member);
-    (ok ? fits : too_many) = middle;
+/// Rows that the member takes of the slice: all that it has room for, in work and bytes; none if
+/// they are not worth it.
+Range eat(const Table& table, const Choice& choice) {
+  const Board& board = table.board;
+  const Slice& slice = board.slice_at(choice.column, choice.row);
+  int64_t room = spare(table, choice.member);
+  Range rows = top_rows(board, slice, room, choice.member);
+  while (rows.length > 0 && !meets_cap(board, choice.column, slice.piece, rows, choice.member)) {
+    room /= 2;
+    rows = top_rows(board, slice, room, choice.member);
   }
-  if (fits == 0) return std::nullopt;
-  const Range rows = top_rows(table, column, (fits - 1) * block + 1);
-  const int64_t overhead = entry_work(table.pool) + (guest.called ? 0 : call_work(table.pool));
-  if (column_work(table, column, rows) < worth_overheads * overhead) return std::nullopt;
-  return rows;
+  const bool rest = rows.length == slice.rows.length;
+  return rest || board.work(slice.piece, rows, choice.member) >= table.least_ns ? rows : Range{};
 }
 
-/// Gives the rows to the member and takes them off the column.
-Taken take_rows(Table& table, size_t index, Range rows, MemberId member) {
-  Open& open = table.open[index];
-  const HomePiece& piece = piece_of(table, open.column);
-  const Taken taken{{open.column.piece, open.column.kv_head, rows}, member};
-  Guest& guest = table.guests[member.value];
-  guest.spare_ns = usable_work(table, guest) - column_work(table, open.column, rows);
-  guest.called = true;
-  guest.key_bytes += new_key_bytes(table, open.column, rows, member);
-  guest.most_query_bytes = std::max(guest.most_query_bytes, new_query_bytes(table, open.column, rows, member));
-  table.ledger.add_keys(member, piece, open.column.kv_head, visible_keys(table.pool.mask, rows, piece.length_tokens));
-  open.column.rows.length -= rows.length;
-  if (open.column.rows.length == 0)
-    table.open.erase(table.open.begin() + static_cast<int64_t>(index));
-  else
-    open.work_ns = column_work(table, open.column, open.column.rows);
-  return taken;
-}
-
-/// The open member with the most spare work.
-std::optional<MemberId> choose_member(const Table& table) {
-  std::optional<MemberId> best;
-  for (size_t m = 0; m < table.guests.size(); ++m) {
-    const Guest& guest = table.guests[m];
-    if (guest.closed || usable_work(table, guest) <= 0) continue;
-    if (!best || guest.spare_ns > table.guests[best->value].spare_ns) best = MemberId{static_cast<int64_t>(m)};
+/// Nothing fits: lower what is worth it, then raise capacities, at last send the highest open rows home.
+void relax(Table& table) {
+  std::fill(table.closed.begin(), table.closed.end(), false);
+  if (table.least_ns > 0) {
+    table.least_ns = 0;
+  } else if (table.growths < most_growths) {
+    ++table.growths;
+    for (int64_t& capacity : table.capacity) capacity += ceil_div(capacity, growth_part);
+  } else {
+    const auto column = std::max_element(table.top.begin(), table.top.end()) - table.top.begin();
+    const Slice& slice = table.board.slice_at(column, table.top[column] - 1);
+    table.board.give(column, slice.rows, table.board.pieces()[slice.piece].owner);
+    table.top[column] = highest_open(table.board, column);
   }
-  return best;
-}
-
-Table make_table(const PooledTiling& pool, std::span<const HomePiece> pieces, std::span<const Column> columns,
-                 std::span<const int64_t> spare_ns) {
-  Table table{pool, pieces, KeyLedger(pool, pieces), {}, {}, 0};
-  for (const Column& column : columns) table.open.push_back({column, column_work(table, column, column.rows)});
-  for (size_t m = 0; m < spare_ns.size(); ++m) {
-    const auto member = MemberId{static_cast<int64_t>(m)};
-    const int64_t keys = table.ledger.foreign_home_keys(member) * pool.heads.kv;
-    table.guests.push_back({.spare_ns = spare_ns[m], .key_bytes = 2 * cell_bytes(pool) * keys});
-    table.crumb_ns += std::max<int64_t>(0, spare_ns[m]);
-  }
-  table.crumb_ns /= crumb_part * static_cast<int64_t>(spare_ns.size());
-  return table;
 }
 
 }  // namespace
 
-std::optional<std::vector<Taken>> receive_columns(const PooledTiling& pool, std::span<const HomePiece> pieces,
-                                                  std::span<const Column> columns, std::span<const int64_t> spare_ns) {
-  Table table = make_table(pool, pieces, columns, spare_ns);
-  std::vector<Taken> taken;
-  while (!table.open.empty()) {
-    const auto member = choose_member(table);
-    if (!member) return std::nullopt;
-    const auto index = choose_column(table, *member);
-    const auto rows = index ? eat_column(table, table.open[*index], *member) : std::nullopt;
-    if (rows)
-      taken.push_back(take_rows(table, *index, *rows, *member));
-    else
-      table.guests[member->value].closed = true;
+Range top_rows(const Board& board, const Slice& slice, int64_t work_ns, MemberId member) {
+  if (slice.work_ns <= work_ns && board.work(slice.piece, slice.rows, member) <= work_ns) return slice.rows;
+  const int64_t block = board.pool().cost.attention.tile_rows;
+  for (int64_t row = guess_row(board, slice, work_ns, true); row < slice.rows.end(); row += block) {
+    const Range rows{std::max(row, slice.rows.begin), slice.rows.end() - std::max(row, slice.rows.begin)};
+    if (board.work(slice.piece, rows, member) <= work_ns) return rows;
   }
-  return taken;
+  return {slice.rows.end(), 0};
+}
+
+Range bottom_rows(const Board& board, const Slice& slice, int64_t work_ns, MemberId member) {
+  if (slice.work_ns <= work_ns && board.work(slice.piece, slice.rows, member) <= work_ns) return slice.rows;
+  const int64_t block = board.pool().cost.attention.tile_rows;
+  for (int64_t row = guess_row(board, slice, work_ns, false); row > slice.rows.begin; row -= block) {
+    const Range rows{slice.rows.begin, std::min(row, slice.rows.end()) - slice.rows.begin};
+    if (board.work(slice.piece, rows, member) <= work_ns) return rows;
+  }
+  return {slice.rows.begin, 0};
+}
+
+bool meets_cap(const Board& board, int64_t column, int64_t piece, Range rows, MemberId member) {
+  const PooledTiling& pool = board.pool();
+  if (pool.exchange_bytes == no_limit) return true;
+  const int64_t keys = board.gain(column, piece, rows, member).key_bytes;
+  if (keys == 0 && board.pieces()[piece].owner == member) return true;
+  const int64_t block = query_bytes(pool, pool.cost.attention.tile_rows);
+  return board.tally(member).key_bytes + keys + block <= pool.exchange_bytes;
+}
+
+void hand_out(Board& board, std::vector<int64_t>& capacity_ns, HandOut order) {
+  Table table{board, capacity_ns, std::vector<bool>(capacity_ns.size(), false), {}, 0, 0, 0};
+  for (int64_t m = 0; m < board.members(); ++m) table.crumb_ns += std::max<int64_t>(0, spare(table, MemberId{m}));
+  table.crumb_ns /= crumb_part * board.members();
+  table.least_ns = worth_entries * entry_work(board.pool());
+  for (int64_t column = 0; column < board.columns(); ++column) table.top.push_back(highest_open(board, column));
+  while (std::any_of(table.top.begin(), table.top.end(), [](int64_t top) { return top > 0; })) {
+    const auto choice = order == HandOut::to_largest_spare ? choose_by_spare(table) : choose_by_prefix(table);
+    if (!choice) {
+      relax(table);
+      continue;
+    }
+    const Range rows = eat(table, *choice);
+    if (rows.length == 0) {
+      table.closed[choice->member.value] = true;
+      continue;
+    }
+    board.give(choice->column, rows, choice->member);
+    table.top[choice->column] = highest_open(board, choice->column);
+  }
 }
 
 }  // namespace equipoise

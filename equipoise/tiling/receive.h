@@ -1,27 +1,32 @@
 #pragma once
 
-#include <optional>
 #include <span>
 #include <vector>
 
-#include "equipoise/tiling/pieces.h"
+#include "equipoise/tiling/board.h"
 
 namespace equipoise {
 
-/// Part of a column and who computes it.
-struct Taken {
-  Column column;
-  MemberId member;
+/// Which rows are handed out first.
+enum class HandOut {
+  to_largest_spare,    ///< the member with the most spare work takes what costs it the fewest bytes for its work
+  from_longest_prefix  ///< the rows that see the most keys go to the member that they cost the fewest bytes
 };
 
-/// Hands every column to members with room. The member with the largest spare work chooses the column whose work costs
-/// it the fewest new bytes (keys that it owns or already receives are free) and eats down from the column's top until
-/// it is full.
+/// Hands all rows that belong to nobody to members with room, each from the top of a column down until the member is
+/// full. Bytes are the new traffic of all members; keys that a member owns or receives already are free.
 ///
-/// spare_ns  work that each member can take, <= 0 for members that give
-/// Returns nothing if some column finds no room, in work or in the bytes that a member may hold: all keys that it
-/// receives, and one tile's queries. Cost: O((columns + members) * columns).
-std::optional<std::vector<Taken>> receive_columns(const PooledTiling& pool, std::span<const HomePiece> pieces,
-                                                  std::span<const Column> columns, std::span<const int64_t> spare_ns);
+/// capacity_ns  by member. Where row blocks are too coarse to fill it exactly it grows by steps of 1/2048, for all.
+/// Rows that no member may take within exchange_bytes go back to their owner.
+/// Cost: O((columns + members) * columns).
+void hand_out(Board& board, std::vector<int64_t>& capacity_ns, HandOut order);
+
+/// The longest run of rows at the top (or bottom) of a slice that is at most `work_ns` for the given member, cut at
+/// row blocks; empty if not even one block is.
+Range top_rows(const Board& board, const Slice& slice, int64_t work_ns, MemberId member);
+Range bottom_rows(const Board& board, const Slice& slice, int64_t work_ns, MemberId member);
+
+/// Whether a member's received keys, with those of these rows, leave room for the queries of one row block.
+bool meets_cap(const Board& board, int64_t column, int64_t piece, Range rows, MemberId member);
 
 }  // namespace equipoise

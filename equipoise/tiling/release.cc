@@ -51,15 +51,15 @@ int64_t heads_cut_low(const PooledTiling& pool, const HomePiece& piece, int64_t 
 
 }  // namespace
 
-std::vector<Column> float_columns(const PooledTiling& pool, std::span<HomePiece> pieces) {
+std::vector<Column> float_columns(const PooledTiling& pool, std::span<HomePiece> pieces, int64_t kept_ppm) {
   const int64_t block = pool.cost.attention.tile_rows;
   std::vector<Column> columns;
   for (size_t i = 0; i < pieces.size(); ++i) {
     HomePiece& piece = pieces[i];
     const bool long_segment = 2 * piece.length_tokens * pool.cp > pool.sequences[piece.replica_in_pool].tokens();
     if (piece.rows.length == piece.length_tokens || !long_segment) continue;
-    const int64_t half = ceil_div(piece.length_tokens, 2 * block) * block;
-    const int64_t cut = std::clamp(half, piece.rows.begin, piece.rows.end());
+    const int64_t kept = round_up(mul_div(piece.length_tokens, kept_ppm, ppm_one), block);
+    const int64_t cut = std::clamp(kept, piece.rows.begin, piece.rows.end());
     piece.kept.length = cut - piece.rows.begin;
     append_columns(static_cast<int64_t>(i), {0, pool.heads.kv}, {cut, piece.rows.end() - cut}, columns);
   }

@@ -7,11 +7,11 @@
 
 namespace equipoise {
 
-/// The second halves of long segments (longer than half of a rank's share) that lie on several ranks: as columns, and
-/// taken off what their pieces keep. Whoever takes them, their owner or another, one KV head at a time, needs that
+/// The rows above a part of long segments (longer than half of a rank's share) that lie on several ranks: as columns,
+/// and taken off what their pieces keep. Whoever takes them, their owner or another, one KV head at a time, needs that
 /// head's keys once for many rows; if only overloaded owners gave, every column would be short and its keys travel for
-/// few rows.
-std::vector<Column> float_columns(const PooledTiling& pool, std::span<HomePiece> pieces);
+/// few rows. `kept_ppm` of a segment's rows stay.
+std::vector<Column> float_columns(const PooledTiling& pool, std::span<HomePiece> pieces, int64_t kept_ppm);
 
 /// The columns that one member gives up so that the rest of its home work is at most `capacity_ns`: the last rows of
 /// its pieces, above one common position that a binary search finds, so that the fewest rows leave. The last row block

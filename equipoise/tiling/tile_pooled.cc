@@ -1,108 +1,160 @@
 // Balance first, bytes second: a cap just above the average time decides who gives and who takes; members above it
-// release their dearest rows, members below take them where it costs the fewest bytes. Where the cap cannot be met (row
-// blocks are coarse, memory is short) it is raised and all is done again.
+// release their dearest rows, members below take them where it costs the fewest bytes; then exchanges of equal work
+// make the busiest link less busy.
 
 #include <algorithm>
 #include <optional>
 
-#include "equipoise/base/errors.h"
 #include "equipoise/cost/cost.h"
 #include "equipoise/model/work.h"
+#include "equipoise/tiling/improve.h"
 #include "equipoise/tiling/make_tiles.h"
 #include "equipoise/tiling/pieces.h"
 #include "equipoise/tiling/receive.h"
 #include "equipoise/tiling/release.h"
+#include "equipoise/tiling/tiling.h"
 
 namespace equipoise {
 namespace {
 
-/// The cap stands this far above the average, in parts per million, and where it cannot be met the distance grows by a
-/// quarter.
-constexpr int64_t first_slack_ppm = 5'000;
+/// The cap stands this far above the average: the exchanges need play, and predicted time is not surer than that.
+constexpr int64_t slack_ppm = 10'000;
+
+/// A rule of handing out, and the rows of long segments that stay with their owners.
+struct Rule {
+  HandOut order;
+  int64_t kept_ppm;
+};
+
+constexpr Rule rules[] = {{HandOut::from_longest_prefix, 300'000},
+                          {HandOut::to_largest_spare, 300'000},
+                          {HandOut::from_longest_prefix, 600'000},
+                          {HandOut::to_largest_spare, 0}};
+
+/// How much is searched: rules tried, random exchanges for each member before the best rule is chosen, and after.
+struct Budget {
+  int64_t rules = 1;
+  int64_t tries_before = 0;
+  int64_t tries_after = 0;
+};
+
+Budget budget_of(Effort effort) {
+  switch (effort) {
+    case Effort::fast: return {.rules = 1, .tries_before = 0, .tries_after = 0};
+    case Effort::normal: return {.rules = 2, .tries_before = 0, .tries_after = 150};
+    case Effort::thorough: return {.rules = 4, .tries_before = 250, .tries_after = 1500};
+  }
+  return {};
+}
 
 int64_t speed_of(const PooledTiling& pool, size_t member) {
   return pool.speeds_ppt.empty() ? 1000 : pool.speeds_ppt[member];
 }
 
-/// Predicted attention work of each member with the given tiles, at nominal speed.
-std::vector<int64_t> work_with(const PooledTiling& pool, std::span<const Tile> tiles) {
-  const auto items = attention_work(pool.sequences, pool.shardings, tiles, pool.heads, pool.cp);
-  const auto members = static_cast<int64_t>(pool.shardings.size()) * pool.cp;
-  std::vector<int64_t> work;
-  for (const PassTime& time : attention_times({pool.cost, pool.mask, pool.heads}, pool.sequences, items, members))
-    work.push_back(time.total());
-  return work;
-}
-
-int64_t slowest_ns(const PooledTiling& pool, std::span<const int64_t> work) {
+int64_t slowest_of(const PooledTiling& pool, std::span<const int64_t> work) {
   int64_t slowest = 0;
   for (size_t m = 0; m < work.size(); ++m) slowest = std::max(slowest, at_speed(work[m], speed_of(pool, m)));
   return slowest;
 }
 
-/// The time in which all members together, each at its speed, do all of the work.
-int64_t ideal_ns(const PooledTiling& pool, std::span<const int64_t> work) {
+/// Predicted attention of the slowest member with the given tiles.
+int64_t slowest_with(const PooledTiling& pool, std::span<const Tile> tiles) {
+  const auto items = attention_work(pool.sequences, pool.shardings, tiles, pool.heads, pool.cp);
+  const auto members = static_cast<int64_t>(pool.shardings.size()) * pool.cp;
+  std::vector<int64_t> work;
+  for (const PassTime& time : attention_times({pool.cost, pool.mask, pool.heads}, pool.sequences, items, members))
+    work.push_back(time.total());
+  return slowest_of(pool, work);
+}
+
+/// Work of each member where all owners compute their rows.
+std::vector<int64_t> home_work(const PooledTiling& pool, std::span<const HomePiece> pieces) {
+  std::vector<int64_t> work(pool.shardings.size() * pool.cp, 0);
+  for (const HomePiece& piece : pieces) {
+    int64_t& owner = work[piece.owner.value];
+    owner += piece.home_ns + (owner == 0 ? call_work(pool) : 0);
+  }
+  return work;
+}
+
+/// What each member may take: a time just above the one in which all together, each at its speed, do all of the work.
+std::vector<int64_t> capacities(const PooledTiling& pool, std::span<const int64_t> work) {
   int64_t total = 0;
   int64_t speeds = 0;
   for (size_t m = 0; m < work.size(); ++m) {
     total += work[m];
     speeds += speed_of(pool, m);
   }
-  return mul_div(total, 1000, speeds);
+  const int64_t ideal = mul_div(total, 1000, std::max<int64_t>(1, speeds));
+  const int64_t cap = ideal + mul_div(ideal, slack_ppm, ppm_one);
+  std::vector<int64_t> capacity;
+  for (size_t m = 0; m < work.size(); ++m) capacity.push_back(mul_div(cap, speed_of(pool, m), 1000));
+  return capacity;
 }
 
-/// Home work: whose pieces they are, and what their owner does when only what is kept stays.
-struct Homes {
-  std::vector<HomePiece> pieces;
-  std::vector<Column> floating;
-  std::vector<std::vector<int64_t>> by_member;  ///< indices into pieces
-  std::vector<int64_t> kept_ns;                 ///< by member
-};
-
-Homes list_homes(const PooledTiling& pool) {
-  Homes homes;
-  homes.pieces = list_pieces(pool);
-  homes.floating = float_columns(pool, homes.pieces);
-  homes.by_member.resize(pool.shardings.size() * pool.cp);
-  homes.kept_ns.assign(homes.by_member.size(), call_work(pool));
-  for (size_t i = 0; i < homes.pieces.size(); ++i) {
-    const HomePiece& piece = homes.pieces[i];
-    homes.by_member[piece.owner.value].push_back(static_cast<int64_t>(i));
-    homes.kept_ns[piece.owner.value] += rows_work(pool, piece, piece.kept, pool.heads.kv);
+/// All rows that leave their owners by one rule, sorted by piece: what floats, and what overloaded members release.
+std::vector<Column> open_columns(const PooledTiling& pool, std::span<HomePiece> pieces,
+                                 std::span<const int64_t> capacity, int64_t kept_ppm) {
+  std::vector<Column> columns = float_columns(pool, pieces, kept_ppm);
+  std::vector<std::vector<int64_t>> by_member(capacity.size());
+  std::vector<int64_t> kept(capacity.size(), call_work(pool));
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const HomePiece& piece = pieces[i];
+    by_member[piece.owner.value].push_back(static_cast<int64_t>(i));
+    kept[piece.owner.value] +=
+        piece.kept == piece.rows ? piece.home_ns : rows_work(pool, piece, piece.kept, pool.heads.kv);
   }
-  return homes;
-}
-
-/// Tiles that bring every member to at most `cap_ns`, by the estimates of release and receive.
-std::optional<std::vector<Tile>> level_to(const PooledTiling& pool, const Homes& homes, int64_t cap_ns) {
-  std::vector<Column> columns = homes.floating;
-  std::vector<int64_t> spare(homes.kept_ns.size());
-  for (size_t m = 0; m < spare.size(); ++m) {
-    const int64_t capacity = mul_div(cap_ns, speed_of(pool, m), 1000);
-    spare[m] = capacity - homes.kept_ns[m];
-    if (spare[m] >= 0) continue;
-    const auto released = release_columns(pool, homes.pieces, homes.by_member[m], capacity - call_work(pool));
+  for (size_t m = 0; m < capacity.size(); ++m) {
+    if (kept[m] <= capacity[m]) continue;
+    const auto released = release_columns(pool, pieces, by_member[m], capacity[m] - call_work(pool));
     columns.insert(columns.end(), released.begin(), released.end());
   }
-  const auto taken = receive_columns(pool, homes.pieces, columns, spare);
-  if (!taken) return std::nullopt;
-  return make_tiles(pool, homes.pieces, *taken);
+  std::sort(columns.begin(), columns.end(), [](const Column& a, const Column& b) {
+    return std::pair(a.piece, a.kv_head) < std::pair(b.piece, b.kv_head);
+  });
+  return columns;
+}
+
+/// A board on which all rows are taken, and what its members may take.
+struct Placed {
+  Board board;
+  std::vector<int64_t> capacity;
+};
+
+Placed place(const PooledTiling& pool, const std::vector<HomePiece>& home, std::span<const int64_t> capacity,
+             const Rule& rule, std::vector<HomePiece>& pieces) {
+  pieces = home;
+  const auto open = open_columns(pool, pieces, capacity, rule.kept_ppm);
+  Placed placed{Board(pool, pieces, open), {capacity.begin(), capacity.end()}};
+  hand_out(placed.board, placed.capacity, rule.order);
+  return placed;
 }
 
 }  // namespace
 
-std::vector<Tile> tile_pooled(const PooledTiling& pool) {
-  const auto work = work_with(pool, {});
-  const int64_t slowest = slowest_ns(pool, work);
-  if (slowest == 0) return {};
-  const int64_t ideal = ideal_ns(pool, work);
-  const Homes homes = list_homes(pool);
-  for (int64_t slack_ppm = first_slack_ppm;; slack_ppm += ceil_div(slack_ppm, 4)) {
-    const int64_t cap = ideal + mul_div(ideal, slack_ppm, ppm_one);
-    if (cap >= slowest) return {};
-    const auto tiles = level_to(pool, homes, cap);
-    if (tiles && slowest_ns(pool, work_with(pool, *tiles)) < slowest) return *tiles;
+PooledTiles tile_pooled(const PooledTiling& pool) {
+  const auto home = list_pieces(pool);
+  const auto work = home_work(pool, home);
+  const int64_t slowest = slowest_of(pool, work);
+  if (slowest == 0) return {.traffic_ps = std::vector<int64_t>(work.size(), 0)};
+  const auto capacity = capacities(pool, work);
+  std::optional<Placed> best;
+  std::vector<HomePiece> pieces[std::size(rules)];
+  const Budget budget = budget_of(pool.effort);
+  const auto members = static_cast<int64_t>(work.size());
+  for (int64_t i = 0; i < budget.rules; ++i) {
+    Placed placed = place(pool, home, capacity, rules[i], pieces[i]);
+    improve(placed.board, placed.capacity, budget.tries_before * members);
+    if (!best || most_traffic_ps(placed.board) < most_traffic_ps(best->board)) best = std::move(placed);
   }
+  improve(best->board, best->capacity, budget.tries_after * members);
+  PooledTiles result;
+  result.tiles = make_tiles(best->board);
+  result.slowest_ns = slowest_with(pool, result.tiles);
+  for (int64_t m = 0; m < best->board.members(); ++m)
+    result.traffic_ps.push_back(best->board.tally(MemberId{m}).traffic_ps);
+  if (result.slowest_ns >= slowest) result.tiles.clear();
+  return result;
 }
 
 }  // namespace equipoise

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
+#include "equipoise/model/effort.h"
 #include "equipoise/model/plan_inputs.h"
 #include "equipoise/model/plans.h"
 
@@ -21,25 +23,32 @@ struct PooledTiling {
   const CostTable& cost;
   std::span<const int64_t> speeds_ppt;  ///< by member; empty: all 1000
   int64_t cp = 1;
-  int64_t exchange_bytes = 0;  ///< a member's cap: keys and values it receives, and queries of one round
+  int64_t exchange_bytes = 0;           ///< a member's cap: keys and values it receives, and queries of one round
+  std::span<const int64_t> nodes = {};  ///< by member, the node it stands in; empty: all in one
+  Effort effort = Effort::normal;
 };
 
-/// Levels predicted attention time over the members of a pool by moving the last rows of the longest segments, a KV
-/// head's group at a time.
+/// Tiles and how good they are.
+struct PooledTiles {
+  std::vector<Tile> tiles = {};
+  int64_t slowest_ns = 0;                ///< predicted attention of the slowest member, forward and backward
+  std::vector<int64_t> traffic_ps = {};  ///< by member: sent and received, both passes, each byte on its own link
+};
+
+/// Levels predicted attention time over the members of a pool, then makes the largest traffic of a member small.
 ///
-/// One fixed rule. A cap just above the average predicted time (forward and backward) decides who gives: members above
-/// it release the last rows of their pieces above one common position, found by binary search; besides, the second
-/// halves of long segments that lie on several ranks float, whoever owns them. These columns, one for each piece and KV
-/// head, go to the members with the largest spare time, each eating down from the top of the column that costs it the
-/// fewest new bytes for its work. Where the cap cannot be met (row blocks are coarse, bytes are short) it is raised and
-/// all is done again.
+/// A cap just above the average predicted time (forward and backward) decides who gives: members above it release the
+/// last rows of their pieces above one common position, found by binary search; besides, the later rows of long
+/// segments that lie on several ranks float, whoever owns them. These columns, one for each piece and KV head, are
+/// handed to members with room (tiling/receive.h). Where effort allows, two rules of handing out are tried and the
+/// better is improved by random exchanges (tiling/improve.h).
 ///
 /// Rows are cut at multiples of the kernel's row block from the segment's begin. All tiles are in round 1, unless a
 /// member's queries would pass exchange_bytes.
 /// Guarantee: the slowest member is predicted faster than with no tiles, or there are none. A member whose home work
 /// alone holds no more than exchange_bytes stays within it; tiles cannot change what home work itself must hold.
-/// Ties by id. Cost: O(pieces log + columns (columns + members)) for each cap tried.
-/// Source: Libra, tiled attention pooling; predicted time instead of pairs, and the floating halves, are ours.
-std::vector<Tile> tile_pooled(const PooledTiling& pool);
+/// Ties by id; equal inputs give equal tiles.
+/// Source: Libra, tiled attention pooling; predicted time instead of pairs, floating rows and the search are ours.
+PooledTiles tile_pooled(const PooledTiling& pool);
 
 }  // namespace equipoise

@@ -79,7 +79,8 @@ std::vector<Tile> make_tiles(const PlanInputs& inputs, const BucketPlan& bucket,
   if (tiling == Tiling::ulysses) return tile_ulysses(bucket.shardings, inputs.heads, inputs.mesh.cp);
   if (tiling == Tiling::owner) return {};
   return tile_pooled({bucket.sequences, bucket.shardings, mask, inputs.heads, inputs.cost, inputs.speeds_ppt,
-                      inputs.mesh.cp, inputs.limits.exchange_bytes});
+                      inputs.mesh.cp, inputs.limits.exchange_bytes})
+      .tiles;
 }
 
 BucketPlan plan(const PlanInputs& inputs, const std::vector<Sequence>& sequences, ShardingRule rule, Tiling tiling) {

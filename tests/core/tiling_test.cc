@@ -28,7 +28,7 @@ struct Instance {
 
   int64_t members() const { return static_cast<int64_t>(sequences.size()) * cp; }
   std::vector<Tile> tile() const {
-    return tile_pooled({sequences, shardings, mask, heads, cost, speeds, cp, exchange_bytes});
+    return tile_pooled({sequences, shardings, mask, heads, cost, speeds, cp, exchange_bytes}).tiles;
   }
   std::vector<WorkItem> work(const std::vector<Tile>& tiles) const {
     return attention_work(sequences, shardings, tiles, heads, cp);

@@ -1,0 +1,107 @@
+#pragma once
+
+#include <array>
+#include <span>
+#include <vector>
+
+#include "equipoise/tiling/pieces.h"
+
+namespace equipoise {
+
+/// Rows of one piece and one KV head (with its query heads), and who computes them.
+struct Slice {
+  int64_t piece = 0;
+  Range rows;
+  MemberId member;      ///< none while nobody has taken them
+  int64_t work_ns = 0;  ///< on its member, which pays no entry for rows of its own: its piece has one anyway
+};
+
+/// A segment whose attention may be computed elsewhere, and its pieces [first_piece, end_piece).
+struct Text {
+  int64_t replica_in_pool = 0;
+  int64_t segment = 0;
+  int64_t length_tokens = 0;
+  int64_t first_piece = 0;
+  int64_t end_piece = 0;
+};
+
+/// What one member does and moves, all of it following from the slices.
+struct MemberTally {
+  int64_t work_ns = 0;     ///< predicted, forward and backward, at nominal speed
+  int64_t traffic_ps = 0;  ///< sent and received, forward and backward, each byte on its own link
+  int64_t key_bytes = 0;   ///< of keys and values received in the forward
+};
+
+/// Work and traffic that a member would gain with some rows.
+struct Gain {
+  int64_t traffic_ps = 0;  ///< of all members together
+  int64_t key_bytes = 0;
+};
+
+/// The attention of a pool as columns, one for each KV head of each text, cut into slices; keeps every member's tally
+/// true while slices change hands.
+///
+/// The keys that a member needs of a column are taken as one range, from the first to the last that its slices see:
+/// exact for causal and full masks, never too small for a sliding window.
+class Board {
+ public:
+  /// Texts are the segments of several pieces, those of at least a quarter of a rank's tokens, and those with open
+  /// columns; all others stay with their owners. Rows of `open` columns, which are sorted by piece, belong to nobody
+  /// yet.
+  Board(const PooledTiling& pool, std::span<const HomePiece> pieces, std::span<const Column> open);
+
+  const PooledTiling& pool() const { return *pool_; }
+  std::span<const HomePiece> pieces() const { return pieces_; }
+  std::span<const Text> texts() const { return texts_; }
+  int64_t columns() const { return static_cast<int64_t>(slices_.size()); }
+  const Text& text_of(int64_t column) const { return texts_[column / pool_->heads.kv]; }
+  int64_t kv_head_of(int64_t column) const { return column % pool_->heads.kv; }
+
+  /// Of one column, by rows; neighbours of one piece and member are one slice.
+  std::span<const Slice> slices(int64_t column) const { return slices_[column]; }
+  const MemberTally& tally(MemberId member) const { return tallies_[member.value]; }
+  int64_t members() const { return static_cast<int64_t>(tallies_.size()); }
+  /// Columns in which a member has a slice, in no order that means anything.
+  std::span<const int64_t> columns_of(MemberId member) const { return columns_of_[member.value]; }
+  /// Members with a slice of a column, likewise.
+  struct Need {
+    MemberId member;
+    Range keys;
+  };
+  std::span<const Need> needs(int64_t column) const { return needs_[column]; }
+
+  /// What a member would gain by taking some rows of a piece.
+  Gain gain(int64_t column, int64_t piece, Range rows, MemberId member) const;
+
+  /// Work of some rows of a piece for one KV head, on a member.
+  int64_t work(int64_t piece, Range rows, MemberId member) const;
+
+  /// Gives rows of one slice to a member. Slices may be split and joined.
+  void give(int64_t column, Range rows, MemberId to);
+
+  /// The slice of a column that holds a row.
+  const Slice& slice_at(int64_t column, int64_t row) const;
+
+ private:
+  void add_texts(std::span<const Column> open);
+  void fill_column(int64_t column, std::span<const Column> open);
+  Range needed_keys(int64_t column, MemberId member) const;
+  void set_need(int64_t column, MemberId member, Range keys);
+  void add_queries(const HomePiece& piece, MemberId member, int64_t rows);
+  bool are_near(MemberId a, MemberId b) const;
+  int64_t query_ps(MemberId a, MemberId b) const { return query_row_ps_[are_near(a, b) ? 0 : 1]; }
+  int64_t key_ps(MemberId a, MemberId b) const { return key_row_ps_[are_near(a, b) ? 0 : 1]; }
+  void join_around(int64_t column, int64_t index);
+
+  const PooledTiling* pool_;
+  std::array<int64_t, 2> query_row_ps_;  ///< of a row of one KV head, within a node and between nodes
+  std::array<int64_t, 2> key_row_ps_;
+  std::span<const HomePiece> pieces_;
+  std::vector<Text> texts_;
+  std::vector<std::vector<Slice>> slices_;        ///< by column
+  std::vector<std::vector<Need>> needs_;          ///< by column
+  std::vector<std::vector<int64_t>> columns_of_;  ///< by member
+  std::vector<MemberTally> tallies_;              ///< by member
+};
+
+}  // namespace equipoise
