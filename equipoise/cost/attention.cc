@@ -6,6 +6,18 @@
 #include "equipoise/cost/cost.h"
 
 namespace equipoise {
+namespace {
+
+int64_t segment_work_ns(const PlanInputs& inputs, int64_t length_tokens) {
+  int64_t work = 0;
+  for (const Mask& mask : inputs.masks)
+    work +=
+        mask.layers *
+        entry_time({inputs.cost, mask, inputs.heads}, {0, length_tokens}, length_tokens, inputs.heads.query).total();
+  return work;
+}
+
+}  // namespace
 
 PassTime entry_time(const AttentionModel& model, Range rows, int64_t length_tokens, int64_t query_heads) {
   if (rows.length <= 0 || query_heads <= 0) return {};
@@ -53,11 +65,7 @@ std::vector<PassTime> attention_times(const AttentionModel& model, std::span<con
 
 int64_t sequence_work_ns(const PlanInputs& inputs, const Sequence& sequence) {
   int64_t work = 0;
-  for (const Mask& mask : inputs.masks)
-    for (const Segment& segment : sequence.segments)
-      work += mask.layers * entry_time({inputs.cost, mask, inputs.heads}, {0, segment.length_tokens},
-                                       segment.length_tokens, inputs.heads.query)
-                                .total();
+  for (const Segment& segment : sequence.segments) work += segment_work_ns(inputs, segment.length_tokens);
   return work;
 }
 
@@ -68,8 +76,7 @@ int64_t tokens_time_ns(const PlanInputs& inputs, int64_t tokens) {
 }
 
 int64_t document_time_ns(const PlanInputs& inputs, int64_t length_tokens) {
-  const Sequence alone{{{DocId{0}, 0, length_tokens}}};
-  return sequence_work_ns(inputs, alone) + tokens_time_ns(inputs, length_tokens);
+  return segment_work_ns(inputs, length_tokens) + tokens_time_ns(inputs, length_tokens);
 }
 
 }  // namespace equipoise
