@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <string>
-#include <tuple>
 
 #include "equipoise/base/errors.h"
 #include "equipoise/base/integers.h"
@@ -64,6 +63,34 @@ std::vector<DocId> arrival_order(int64_t documents, const Arrival& arrival) {
                    where(document), "use a larger window, or the over-long policy split, truncate or drop");
 }
 
+void check_pieces(const Document& document, int64_t window_tokens) {
+  const int64_t pieces = ceil_div(document.length_tokens, window_tokens);
+  if (pieces <= most_pieces) return;
+  throw InputError("length " + std::to_string(document.length_tokens) + " makes " + std::to_string(pieces) +
+                       " pieces of " + std::to_string(window_tokens) + " tokens",
+                   where(document), "use a larger window, or the over-long policy truncate or drop");
+}
+
+/// Adds the pieces of a document that packing may place, after the over-long policy: pieces of a window (split), its
+/// first window (truncate), or none (drop, or length 0); what is cut is counted.
+void admit_document(const Document& document, const PlanInputs& inputs, int64_t step, Arrivals& arrivals) {
+  const int64_t window = inputs.limits.window_tokens;
+  int64_t length = document.length_tokens;
+  if (length > window) {
+    switch (inputs.arrival.overlong) {
+      case Overlong::error: refuse_overlong(document, window);
+      case Overlong::drop: arrivals.untrained.dropped.emplace_back(document.id, length); return;
+      case Overlong::truncate:
+        arrivals.untrained.truncated.emplace_back(document.id, length - window);
+        length = window;
+        break;
+      case Overlong::split: check_pieces(document, window); break;
+    }
+  }
+  for (int64_t begin = 0; begin < length; begin += window)
+    arrivals.pieces.push_back({document.id, begin, std::min(window, length - begin), step, -1});
+}
+
 int64_t less_held(int64_t room_tokens, const PackerState& state) {
   for (const Held& piece : state.held) room_tokens -= piece.length_tokens;
   return room_tokens;
@@ -91,30 +118,6 @@ void check_lengths(const Corpus& corpus, int64_t window_tokens, Overlong policy)
     if (document.length_tokens > window_tokens) refuse_overlong(document, window_tokens);
 }
 
-std::vector<Segment> admit_document(const Document& document, int64_t window_tokens, Overlong policy,
-                                    Untrained& untrained) {
-  const int64_t length = document.length_tokens;
-  if (length == 0) return {};
-  if (length <= window_tokens) return {{document.id, 0, length}};
-  switch (policy) {
-    case Overlong::error: refuse_overlong(document, window_tokens);
-    case Overlong::drop: untrained.dropped.emplace_back(document.id, length); return {};
-    case Overlong::truncate:
-      untrained.truncated.emplace_back(document.id, length - window_tokens);
-      return {{document.id, 0, window_tokens}};
-    case Overlong::split: break;
-  }
-  const int64_t pieces = ceil_div(length, window_tokens);
-  if (pieces > most_pieces)
-    throw InputError("length " + std::to_string(length) + " makes " + std::to_string(pieces) + " pieces of " +
-                         std::to_string(window_tokens) + " tokens",
-                     where(document), "use a larger window, or the over-long policy truncate or drop");
-  std::vector<Segment> segments;
-  for (int64_t begin = 0; begin < length; begin += window_tokens)
-    segments.push_back({document.id, begin, std::min(window_tokens, length - begin)});
-  return segments;
-}
-
 int64_t admitted_tokens(const Document& document, int64_t window_tokens, Overlong policy) {
   if (document.length_tokens <= window_tokens) return document.length_tokens;
   if (policy == Overlong::drop) return 0;
@@ -122,18 +125,15 @@ int64_t admitted_tokens(const Document& document, int64_t window_tokens, Overlon
 }
 
 Arrivals take_arrivals(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state, int64_t room_tokens) {
-  const int64_t window = inputs.limits.window_tokens;
-  const Overlong policy = inputs.arrival.overlong;
   Arrivals arrivals{.positions = {state.position, state.position}, .pieces = state.held, .untrained = {}};
   for (const auto end = static_cast<int64_t>(corpus.order.size()); arrivals.positions.second < end;
        ++arrivals.positions.second) {
     const Document& document = corpus.documents[corpus.order[arrivals.positions.second].value];
-    const int64_t tokens = admitted_tokens(document, window, policy);
+    const int64_t tokens = admitted_tokens(document, inputs.limits.window_tokens, inputs.arrival.overlong);
     const bool forced = arrivals.pieces.empty() && tokens > 0;
     if (tokens > room_tokens && !forced) break;
     room_tokens = std::max<int64_t>(0, room_tokens - tokens);
-    for (const Segment& segment : admit_document(document, window, policy, arrivals.untrained))
-      arrivals.pieces.push_back({segment.document, segment.begin_tokens, segment.length_tokens, state.step, -1});
+    admit_document(document, inputs, state.step, arrivals);
   }
   return arrivals;
 }
@@ -153,12 +153,15 @@ int64_t room_for_window(const PlanInputs& inputs, const PackerState& state) {
 }
 
 bool arrived_before(const Held& a, const Held& b) {
-  return std::tuple(a.since_step, a.document, a.begin_tokens) < std::tuple(b.since_step, b.document, b.begin_tokens);
+  if (a.since_step != b.since_step) return a.since_step < b.since_step;
+  if (a.document != b.document) return a.document < b.document;
+  return a.begin_tokens < b.begin_tokens;
 }
 
 Sequence sequence_of(std::vector<Held> pieces) {
   std::sort(pieces.begin(), pieces.end(), arrived_before);
   Sequence sequence;
+  sequence.segments.reserve(pieces.size());
   for (const Held& piece : pieces)
     sequence.segments.push_back({piece.document, piece.begin_tokens, piece.length_tokens});
   return sequence;

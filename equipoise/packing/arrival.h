@@ -23,14 +23,8 @@ Corpus make_corpus(std::vector<Document> documents, const Arrival& arrival);
 /// Errors: InputError under policy error for the first document by id that is longer than the window.
 void check_lengths(const Corpus& corpus, int64_t window_tokens, Overlong policy);
 
-/// The pieces of a document that packing may place, after the over-long policy: the document itself, pieces of
-/// `window_tokens` (split), its first window_tokens (truncate), or none (drop, or length 0). What is cut is counted in
-/// `untrained`.
-/// Errors: InputError under policy error, naming the document and its length; for a split into more than 2^20 pieces.
-std::vector<Segment> admit_document(const Document& document, int64_t window_tokens, Overlong policy,
-                                    Untrained& untrained);
-
-/// Tokens of the pieces that admit_document returns; the length under policy error.
+/// Tokens of a document that packing may place, after the over-long policy: all of them (error, split), at most a
+/// window (truncate), or none of one that is longer (drop).
 int64_t admitted_tokens(const Document& document, int64_t window_tokens, Overlong policy);
 
 /// What a step has to pack.
@@ -41,7 +35,9 @@ struct Arrivals {
 };
 
 /// Lets the longest run of next documents arrive whose admitted tokens sum to at most `room_tokens`; at least one where
-/// nothing is held. Cost: O(held + arrivals). Errors as admit_document.
+/// nothing is held. Over-long ones are cut into pieces of a window, or cut off or dropped and counted, as the policy
+/// says. Cost: O(held + arrivals). Errors: InputError under policy error, naming the document and its length; for a
+/// split into more than 2^20 pieces.
 Arrivals take_arrivals(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state, int64_t room_tokens);
 
 /// Tokens that may still arrive in a step where documents stay whole: all arrivals so far sum to at most

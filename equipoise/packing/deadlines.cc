@@ -40,7 +40,7 @@ SafeSchedule schedule_safely(const std::vector<Waiting>& pieces, int64_t sequenc
            (loads[first_open].tokens + shortest > caps.tokens || loads[first_open].segments >= caps.segments))
       ++first_open;
     size_t place = first_open;
-    while (place < end && place < loads.size() && !caps.admits(loads[place], piece)) ++place;
+    while (place < end && place < loads.size() && !caps.admits(loads[place], piece.held.length_tokens)) ++place;
     if (place >= end) return {false, {}, {}};
     if (place == loads.size()) loads.emplace_back();
     loads[place].add(piece);

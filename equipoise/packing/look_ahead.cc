@@ -88,7 +88,7 @@ void pour(const Outlook& outlook, int64_t level_ns, std::vector<Load>& loads, st
   const int64_t water = std::min(all.tokens, std::max(due_tokens, under_level / token_ns)) * token_ns;
   for (const Basin& basin : basins)
     high_ns = std::max(high_ns, water > under_level ? basin.floor_ns + basin.room_ns : high_ns);
-  const int64_t top = surface(basins, water, high_ns);
+  const int64_t top = water_below(basins, high_ns) - water < token_ns ? high_ns : surface(basins, water, high_ns);
   int64_t used_tokens = 0;
   for (size_t s = 0; s < loads.size(); ++s) {
     const int64_t tokens = std::min(basins[s].holds(top) / token_ns, water / token_ns - used_tokens);
@@ -216,17 +216,18 @@ bool place_bigs(const Outlook& outlook, const std::vector<Waiting>& bigs, int64_
   };
   for (size_t b = 0; b < bigs.size(); ++b) {
     if (!outlook.caps.is_due(bigs[b], outlook.step)) continue;
-    const int64_t sequence = lightest_with_room(loads, outlook.caps, bigs[b]);
+    const int64_t sequence = lightest_with_room(loads, outlook.caps, bigs[b].held.length_tokens);
     if (sequence < 0) return false;
     put(b, sequence);
   }
   const int64_t level = std::max(level_ns, slowest(loads));
+  auto lightest = std::min_element(loads.begin(), loads.end(), lighter);
   for (size_t b = 0; b < bigs.size(); ++b) {
-    if (place[b] >= 0) continue;
-    const auto lightest = std::min_element(loads.begin(), loads.end(),
-                                           [](const Load& x, const Load& y) { return x.time_ns < y.time_ns; });
-    if (lightest->time_ns + bigs[b].time_ns <= level && outlook.caps.admits(*lightest, bigs[b]))
-      put(b, lightest - loads.begin());
+    if (place[b] >= 0 || lightest->time_ns + bigs[b].time_ns > level ||
+        !outlook.caps.admits(*lightest, bigs[b].held.length_tokens))
+      continue;
+    put(b, lightest - loads.begin());
+    lightest = std::min_element(loads.begin(), loads.end(), lighter);
   }
   return true;
 }

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "equipoise/model/workload.h"
-#include "equipoise/packing/load.h"
+#include "equipoise/packing/loads.h"
 #include "equipoise/packing/packing.h"
 
 namespace equipoise {
@@ -30,23 +30,25 @@ std::vector<std::vector<Held>> pack_window(const PlanInputs& inputs, const Arriv
   const auto sequences = static_cast<size_t>(inputs.sequences() * inputs.delay.repack_window_steps);
   const Caps caps{inputs.limits.window_tokens, inputs.limits.max_documents, no_bound};
   std::vector<std::vector<Held>> packed(sequences);
-  std::vector<Load> loads(sequences);
+  Loads loads(static_cast<int64_t>(sequences));
   int64_t youngest = no_limit;  // pieces that arrived later may not overtake a held one that finds no room
   for (size_t i = 0; i < waiting.size(); ++i) {
     const Waiting& piece = waiting[i];
-    const int64_t lightest = piece.held.since_step <= youngest ? lightest_with_room(loads, caps, piece) : -1;
+    const int64_t lightest =
+        piece.held.since_step <= youngest ? loads.lightest_with_room(caps, piece.held.length_tokens) : -1;
     if (lightest < 0) {
       left.push_back(piece.held);
       if (i < held) youngest = std::min(youngest, piece.held.since_step);
       continue;
     }
-    loads[static_cast<size_t>(lightest)].add(piece);
+    loads.add(lightest, item_of(piece, i));
     packed[static_cast<size_t>(lightest)].push_back(piece.held);
   }
   std::vector<size_t> order(sequences);
   std::iota(order.begin(), order.end(), size_t{0});
+  const auto& work = loads.by_sequence();
   std::sort(order.begin(), order.end(),
-            [&](size_t a, size_t b) { return std::pair(-loads[a].time_ns, a) < std::pair(-loads[b].time_ns, b); });
+            [&](size_t a, size_t b) { return std::pair(-work[a].time_ns, a) < std::pair(-work[b].time_ns, b); });
   std::vector<std::vector<Held>> sorted;
   for (const size_t s : order) sorted.push_back(std::move(packed[s]));
   return sorted;

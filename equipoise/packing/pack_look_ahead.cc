@@ -7,9 +7,11 @@
 #include "equipoise/base/integers.h"
 #include "equipoise/cost/cost.h"
 #include "equipoise/packing/deadlines.h"
+#include "equipoise/packing/longest_first.h"
 #include "equipoise/packing/look_ahead.h"
 #include "equipoise/packing/packing.h"
 #include "equipoise/packing/refine.h"
+#include "equipoise/packing/spread.h"
 
 namespace equipoise {
 namespace {
@@ -60,8 +62,10 @@ std::vector<std::vector<Waiting>> known_future(const PlanInputs& inputs, const C
   return future;
 }
 
+using Chosen = std::vector<std::vector<Waiting>>;  ///< by sequence
+
 struct Proposal {
-  Packed packed;
+  Chosen packed;
   std::vector<Waiting> left;
   bool complete = true;  ///< all that is due was placed
 };
@@ -70,7 +74,7 @@ struct Proposal {
 /// always.
 Proposal pack_to_level(const Outlook& outlook, const std::vector<Waiting>& bigs, const std::vector<Waiting>& shorts,
                        int64_t level_ns) {
-  Proposal proposal{.packed = Packed(static_cast<size_t>(outlook.sequences)), .left = {}};
+  Proposal proposal{.packed = Chosen(static_cast<size_t>(outlook.sequences)), .left = {}};
   std::vector<Load> loads;
   std::vector<int64_t> place;
   proposal.complete = place_bigs(outlook, bigs, level_ns, loads, place);
@@ -82,7 +86,7 @@ Proposal pack_to_level(const Outlook& outlook, const std::vector<Waiting>& bigs,
   }
   const int64_t level = std::max(level_ns, slowest(loads));
   for (const Waiting& piece : shorts) {
-    const int64_t lightest = lightest_with_room(loads, outlook.caps, piece);
+    const int64_t lightest = lightest_with_room(loads, outlook.caps, piece.held.length_tokens);
     const bool due = outlook.caps.is_due(piece, outlook.step);
     const bool fits = lightest >= 0 && (due || loads[static_cast<size_t>(lightest)].time_ns + piece.time_ns <= level);
     if (fits) {
@@ -99,7 +103,7 @@ Proposal pack_to_level(const Outlook& outlook, const std::vector<Waiting>& bigs,
 Proposal pack_safely(const std::vector<Waiting>& pieces, const Outlook& outlook) {
   const SafeSchedule schedule = schedule_safely(pieces, outlook.sequences, outlook.caps, outlook.step);
   EQ_ASSERT(schedule.keeps_deadlines);
-  Proposal proposal{.packed = Packed(static_cast<size_t>(outlook.sequences)), .left = {}};
+  Proposal proposal{.packed = Chosen(static_cast<size_t>(outlook.sequences)), .left = {}};
   for (size_t i = 0; i < pieces.size(); ++i) {
     if (schedule.steps_ahead[i] > 0)
       proposal.left.push_back(pieces[i]);
@@ -109,7 +113,42 @@ Proposal pack_safely(const std::vector<Waiting>& pieces, const Outlook& outlook)
   return proposal;
 }
 
-bool trains_something(const Packed& packed) {
+int64_t slowest_of(const Packed& packed) {
+  int64_t most = 0;
+  for (const auto& list : packed) {
+    Load load;
+    for (const Item& item : list) load.add(item);
+    most = std::max(most, load.time_ns);
+  }
+  return most;
+}
+
+/// Levels the chosen pieces: from where they were placed, and once more from nothing, longest first; whichever is
+/// faster.
+std::vector<std::vector<Held>> level_pieces(const Outlook& outlook, const Chosen& chosen) {
+  std::vector<Waiting> pieces;
+  Packed placed;
+  for (const auto& list : chosen) {
+    placed.emplace_back();
+    for (const Waiting& piece : list) {
+      placed.back().push_back(item_of(piece, pieces.size()));
+      pieces.push_back(piece);
+    }
+    std::sort(placed.back().begin(), placed.back().end(), goes_before);
+  }
+  const int64_t moves = moves_of_a_sequence * outlook.sequences;
+  refine_packing(placed, outlook.caps, moves);
+  const Spread anew = spread_items(items_of(pieces), outlook.sequences, outlook.caps, moves);
+  const bool faster = anew.left.empty() && slowest_of(anew.packed) < slowest_of(placed);
+  std::vector<std::vector<Held>> levelled;
+  for (const auto& list : faster ? anew.packed : placed) {
+    levelled.emplace_back();
+    for (const Item& item : list) levelled.back().push_back(pieces[item.index].held);
+  }
+  return levelled;
+}
+
+bool trains_something(const Chosen& packed) {
   return std::any_of(packed.begin(), packed.end(), [](const auto& pieces) { return !pieces.empty(); });
 }
 
@@ -168,9 +207,7 @@ PackedStep pack_look_ahead(const PlanInputs& inputs, const Corpus& corpus, const
   }
   const std::vector<Waiting> pieces = with_times(inputs, arrivals.pieces);
   Proposal proposal = propose(outlook, pieces, known_future(inputs, corpus, step.after));
-  for (auto& list : proposal.packed) std::sort(list.begin(), list.end(), longer);
-  refine_packing(proposal.packed, outlook.caps, moves_of_a_sequence * outlook.sequences);
-  for (const auto& list : proposal.packed) step.sequences.push_back(sequence_of(held_of(list)));
+  for (auto& list : level_pieces(outlook, proposal.packed)) step.sequences.push_back(sequence_of(std::move(list)));
   step.after.held = held_of(proposal.left);
   std::sort(step.after.held.begin(), step.after.held.end(), arrived_before);
   return step;

@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "equipoise/cost/cost.h"
-#include "equipoise/packing/load.h"
+#include "equipoise/packing/loads.h"
+#include "equipoise/packing/longest_first.h"
 #include "equipoise/packing/packing.h"
 
 namespace equipoise {
@@ -55,6 +56,15 @@ Waiters sort_waiters(const PlanInputs& inputs, const std::vector<Held>& pieces, 
   return waiters;
 }
 
+std::vector<Waiting> longest_first(const std::vector<Waiting>& pieces) {
+  std::vector<Item> items = items_of(pieces);
+  sort_longest_first(items);
+  std::vector<Waiting> sorted;
+  sorted.reserve(pieces.size());
+  for (const Item& item : items) sorted.push_back(pieces[item.index]);
+  return sorted;
+}
+
 /// Queues that hold one piece for each sequence release them, and all do when nothing more arrives.
 Release release(const PlanInputs& inputs, Waiters waiters, bool draining) {
   const bool idle = waiters.due.empty() && waiters.leftovers.empty() && waiters.arrived.empty();
@@ -77,20 +87,17 @@ Release release(const PlanInputs& inputs, Waiters waiters, bool draining) {
       result.packed_next.push_back({piece, document_time_ns(inputs, piece.length_tokens)});
     }
   }
-  std::sort(result.packed_next.begin(), result.packed_next.end(), longer);
+  result.packed_next = longest_first(result.packed_next);
   return result;
 }
 
 /// The lightest sequence if the piece fits there, else the one with the fewest tokens if it fits there, else none.
-int64_t choose_sequence(const std::vector<Load>& loads, const Caps& caps, const Waiting& piece) {
-  const auto least = [&](auto key) {
-    return std::min_element(loads.begin(), loads.end(), [&](const Load& a, const Load& b) { return key(a) < key(b); }) -
-           loads.begin();
-  };
-  for (const int64_t sequence :
-       {least([](const Load& l) { return l.time_ns; }), least([](const Load& l) { return l.tokens; })})
-    if (caps.admits(loads[static_cast<size_t>(sequence)], piece)) return sequence;
-  return -1;
+int64_t choose_sequence(const Loads& loads, const Caps& caps, int64_t tokens) {
+  const auto& all = loads.by_sequence();
+  if (caps.admits(all[static_cast<size_t>(loads.lightest())], tokens)) return loads.lightest();
+  const auto shortest =
+      std::min_element(all.begin(), all.end(), [](const Load& a, const Load& b) { return a.tokens < b.tokens; });
+  return caps.admits(*shortest, tokens) ? shortest - all.begin() : -1;
 }
 
 }  // namespace
@@ -106,22 +113,22 @@ PackedStep pack_wlb(const PlanInputs& inputs, const Corpus& corpus, const Packer
   const bool draining = step.after.position == static_cast<int64_t>(corpus.order.size());
   Release order = release(inputs, sort_waiters(inputs, arrivals.pieces, state.held.size(), caps, state.step), draining);
   std::vector<std::vector<Held>> packed(static_cast<size_t>(inputs.sequences()));
-  std::vector<Load> loads(packed.size());
+  Loads loads(inputs.sequences());
   int64_t admitted_until = state.step;  // nothing younger may overtake a due piece that finds no room
   for (const auto* pieces : {&order.packed_first, &order.packed_next}) {
     for (const Waiting& piece : *pieces) {
       const int64_t since = piece.held.since_step;
-      const int64_t sequence = since <= admitted_until ? choose_sequence(loads, caps, piece) : -1;
+      const int64_t sequence = since <= admitted_until ? choose_sequence(loads, caps, piece.held.length_tokens) : -1;
       if (sequence < 0) {
         step.after.held.push_back(piece.held);
         if (caps.is_due(piece, state.step)) admitted_until = std::min(admitted_until, since);
         continue;
       }
-      loads[static_cast<size_t>(sequence)].add(piece);
+      loads.add(sequence, item_of(piece, 0));
       packed[static_cast<size_t>(sequence)].push_back(piece.held);
     }
   }
-  for (const auto& pieces : packed) step.sequences.push_back(sequence_of(pieces));
+  for (auto& pieces : packed) step.sequences.push_back(sequence_of(std::move(pieces)));
   step.after.held.insert(step.after.held.end(), order.queued.begin(), order.queued.end());
   return step;
 }

@@ -39,7 +39,8 @@ PackedStep pack_plain(const PlanInputs& inputs, const Corpus& corpus, const Pack
 /// the next window.
 ///
 /// Guarantee: no document is cut except by the over-long policy; the oldest held piece is placed in the next window.
-/// Cost of a window: O(n log n + n W M). Errors as take_arrivals. Source: Fixed-4D of WLB-LLM; steps of like work ours.
+/// Cost of a window: O(n log n), O(n W M) where sequences are full. Errors as take_arrivals. Source: Fixed-4D of
+/// WLB-LLM; steps of like work ours.
 PackedStep pack_fixed(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state);
 
 /// Packs whole documents into M sequences of at most S_max tokens so that predicted time is level: the greedy of
@@ -49,7 +50,8 @@ PackedStep pack_fixed(const PlanInputs& inputs, const Corpus& corpus, const Pack
 /// left.
 ///
 /// With max_delay_steps >= 0 a queued document leaves its queue at that age, whatever it meets; it can still be left.
-/// Cost: O(n log n + n M). Errors as take_arrivals. Source: WLB-LLM, variable-length packing and outlier delay.
+/// Cost: O(n log M), O(n M) where caps are tight. Errors as take_arrivals. Source: WLB-LLM, variable-length packing and
+/// outlier delay.
 PackedStep pack_wlb(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state);
 
 /// Packs whole documents into M sequences of at most S_max tokens so that predicted time is level, looking ahead at the

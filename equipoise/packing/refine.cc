@@ -27,8 +27,8 @@ struct Change {
 
 /// The slowest sequence and another one.
 struct Pair {
-  const std::vector<Waiting>& heavy;
-  const std::vector<Waiting>& light;
+  const std::vector<Item>& heavy;
+  const std::vector<Item>& light;
   const Load& heavy_load;
   const Load& light_load;
   const Caps& caps;
@@ -42,12 +42,12 @@ struct Pair {
 
 /// Keeps the candidate as `best` if it gains more and fits.
 void consider(const Pair& pair, const Change& candidate, Change& best) {
-  const Waiting& given = pair.heavy[candidate.give];
+  const Item& given = pair.heavy[candidate.give];
   int64_t moved_ns = given.time_ns;
-  int64_t moved_tokens = given.held.length_tokens;
+  int64_t moved_tokens = given.tokens;
   for (size_t i = 0; i < candidate.taken; ++i) {
     moved_ns -= pair.light[candidate.take[i]].time_ns;
-    moved_tokens -= pair.light[candidate.take[i]].held.length_tokens;
+    moved_tokens -= pair.light[candidate.take[i]].tokens;
   }
   const int64_t gain_ns = std::min(moved_ns, pair.gap_ns() - moved_ns);
   if (gain_ns <= best.gain_ns) return;
@@ -81,7 +81,7 @@ void consider_several(const Pair& pair, size_t other, Change& best) {
     int64_t wanted_ns = pair.heavy[give].time_ns - pair.most_gain_ns();
     auto from = pair.light.begin();
     while (change.taken < most_taken) {
-      from = std::partition_point(from, pair.light.end(), [&](const Waiting& p) { return p.time_ns > wanted_ns; });
+      from = std::partition_point(from, pair.light.end(), [&](const Item& p) { return p.time_ns > wanted_ns; });
       if (from == pair.light.end()) break;
       change.take[change.taken++] = static_cast<size_t>(from - pair.light.begin());
       wanted_ns -= from->time_ns;
@@ -91,8 +91,8 @@ void consider_several(const Pair& pair, size_t other, Change& best) {
   }
 }
 
-void insert_sorted(std::vector<Waiting>& pieces, const Waiting& piece) {
-  pieces.insert(std::lower_bound(pieces.begin(), pieces.end(), piece, longer), piece);
+void insert_sorted(std::vector<Item>& items, const Item& item) {
+  items.insert(std::lower_bound(items.begin(), items.end(), item, goes_before), item);
 }
 
 /// A packing under change, with the sequences by time.
@@ -117,7 +117,7 @@ Search start(Packed& packed, const Caps& caps) {
   Search search{packed, caps, std::vector<Load>(packed.size()), {}, 0};
   int64_t total_ns = 0;
   for (size_t s = 0; s < packed.size(); ++s) {
-    for (const Waiting& piece : packed[s]) search.loads[s].add(piece);
+    for (const Item& item : packed[s]) search.loads[s].add(item);
     search.by_time.emplace(search.loads[s].time_ns, s);
     total_ns += search.loads[s].time_ns;
   }
@@ -146,11 +146,11 @@ void apply(const Change& change, Search& search) {
   auto& to = search.packed[change.other];
   Load heavy_load = search.loads[heavy];
   Load light_load = search.loads[change.other];
-  const Waiting given = from[change.give];
+  const Item given = from[change.give];
   from.erase(from.begin() + static_cast<std::ptrdiff_t>(change.give));
   heavy_load.remove(given);
   for (size_t i = change.taken; i-- > 0;) {
-    const Waiting taken = to[change.take[i]];
+    const Item taken = to[change.take[i]];
     to.erase(to.begin() + static_cast<std::ptrdiff_t>(change.take[i]));
     light_load.remove(taken);
     insert_sorted(from, taken);
