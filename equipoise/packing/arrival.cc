@@ -138,13 +138,15 @@ Arrivals take_arrivals(const PlanInputs& inputs, const Corpus& corpus, const Pac
   return arrivals;
 }
 
+bool has_small_memory(const Limits& limits) { return limits.max_tokens <= mul_div(limits.window_tokens, 11, 10); }
+
 int64_t room_for_arrivals(const PlanInputs& inputs, const PackerState& state) {
-  const Limits& limits = inputs.limits;
-  const int64_t step_tokens = inputs.sequences() * limits.window_tokens;
-  int64_t room = mul_div(state.step + 1, step_tokens, 1) - state.arrived_tokens;
-  if (limits.max_tokens < mul_div(limits.window_tokens, 11, 10))
-    room = std::min(room, less_held(step_tokens + step_tokens / 2, state));
-  return std::max<int64_t>(0, room);
+  const int64_t step_tokens = inputs.sequences() * inputs.limits.window_tokens;
+  const int64_t room = mul_div(state.step + 1, step_tokens, 1) - state.arrived_tokens;
+  if (!has_small_memory(inputs.limits)) return std::max<int64_t>(0, room);
+  const int64_t sixteenths = 8 + std::clamp<int64_t>(inputs.delay.max_delay_steps, 0, 8);
+  const int64_t backlog_tokens = mul_div(step_tokens, sixteenths, 16);
+  return std::max<int64_t>(0, std::min(room, less_held(step_tokens + backlog_tokens, state)));
 }
 
 int64_t room_for_window(const PlanInputs& inputs, const PackerState& state) {

@@ -40,9 +40,13 @@ struct Arrivals {
 /// split into more than 2^20 pieces.
 Arrivals take_arrivals(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state, int64_t room_tokens);
 
+/// Whether sequences can hardly hold more than they receive: S_max of at most 1.1 S. Steps that fill them to the brim
+/// are uneven and level ones are small, so what arrives at full rate piles up.
+bool has_small_memory(const Limits& limits);
+
 /// Tokens that may still arrive in a step where documents stay whole: all arrivals so far sum to at most
-/// (step + 1) * M * S; and where S_max < 1.1 S, too small to work off a backlog, held plus arrived to at most 1.5 * M *
-/// S.
+/// (step + 1) * M * S. With small memory held and arrived also sum to at most one step and a backlog of M * S times
+/// (8 + k) / 16 for a bound of k steps, k up to 8: half a step where there is no bound, a whole one from 8 on.
 int64_t room_for_arrivals(const PlanInputs& inputs, const PackerState& state);
 
 /// Tokens that may still arrive for the repack_window_steps steps that begin now and are packed together: what fills

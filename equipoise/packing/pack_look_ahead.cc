@@ -19,6 +19,14 @@ namespace {
 constexpr int64_t steps_ahead = 3;
 constexpr int64_t moves_of_a_sequence = 16;
 
+/// With small memory a backlog cannot be worked off later, so leaving tokens costs twice as much, an uneven step five
+/// times.
+LookAhead effort_for(const Limits& limits) {
+  LookAhead effort;
+  if (has_small_memory(limits)) effort.backlog_ppm = effort.tokens_ppm = 100'000;
+  return effort;
+}
+
 std::vector<Waiting> with_times(const PlanInputs& inputs, const std::vector<Held>& pieces) {
   std::vector<Waiting> waiting;
   waiting.reserve(pieces.size());
@@ -152,13 +160,13 @@ bool trains_something(const Chosen& packed) {
   return std::any_of(packed.begin(), packed.end(), [](const auto& pieces) { return !pieces.empty(); });
 }
 
-Proposal propose(const Outlook& outlook, const std::vector<Waiting>& pieces,
+Proposal propose(const Outlook& outlook, const LookAhead& effort, const std::vector<Waiting>& pieces,
                  const std::vector<std::vector<Waiting>>& future) {
   std::vector<Waiting> bigs;
   std::vector<Waiting> shorts;
   for (const Waiting& piece : pieces) (is_big(piece, outlook.window_tokens) ? bigs : shorts).push_back(piece);
   std::sort(bigs.begin(), bigs.end(), longer);
-  const int64_t level = choose_level(outlook, LookAhead{}, bigs, shorts, future);
+  const int64_t level = choose_level(outlook, effort, bigs, shorts, future);
   Proposal proposal;
   if (level >= 0) proposal = pack_to_level(outlook, bigs, shorts, level);
   // A step trains something as long as anything waits, also where waiting looks better.
@@ -206,7 +214,7 @@ PackedStep pack_look_ahead(const PlanInputs& inputs, const Corpus& corpus, const
     return step;
   }
   const std::vector<Waiting> pieces = with_times(inputs, arrivals.pieces);
-  Proposal proposal = propose(outlook, pieces, known_future(inputs, corpus, step.after));
+  Proposal proposal = propose(outlook, effort_for(inputs.limits), pieces, known_future(inputs, corpus, step.after));
   for (auto& list : level_pieces(outlook, proposal.packed)) step.sequences.push_back(sequence_of(std::move(list)));
   step.after.held = held_of(proposal.left);
   std::sort(step.after.held.begin(), step.after.held.end(), arrived_before);

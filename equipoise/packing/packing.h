@@ -59,6 +59,10 @@ PackedStep pack_wlb(const PlanInputs& inputs, const Corpus& corpus, const Packer
 ///
 /// Guarantee: no document is trained more than max_delay_steps (>= 0) after it arrived. Documents arrive by tokens as
 /// room_for_arrivals says, and fewer where more could not surely be trained in time.
+/// With small memory (S_max of at most 1.1 S) sequences are either full or level, seldom both: level steps train fewer
+/// tokens than S a sequence, so a run takes more steps. The policy is a trade: what waits and how small a step is cost
+/// twice as much or more, and what arrives is held back at a backlog of half a step to a whole one, the more the longer
+/// documents may wait.
 /// Violation "delay within bound": one document whose pieces alone do not fit into max_delay_steps + 1 steps.
 /// Cost: O(beam * levels * long documents * M) a step. Errors as take_arrivals. Source: ours.
 PackedStep pack_look_ahead(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state);

@@ -146,6 +146,22 @@ TEST(LookAhead, WaitsForACompanionOfALongDocumentAndLosesLessThanPackingAtOnce) 
   EXPECT_LT(run.lost_ns, greedy_lost_ns / 4);
 }
 
+TEST(LookAhead, WithSmallMemoryAStepNeverHasMoreThanTwoStepsToChooseFrom) {
+  SplitMix64 rng{29};
+  Lengths lengths;
+  for (int i = 0; i < 4000; ++i) lengths.push_back(random_between(rng, 1, i % 12 == 0 ? 4000 : 250));
+  const PlanInputs inputs = inputs_for(4, 4000, 4400, 8);
+  const Corpus corpus = make_corpus(lengths, inputs.arrival);
+  for (PackerState state; !is_finished(corpus, state);) {
+    const PackedStep step = pack_look_ahead(inputs, corpus, state);
+    int64_t tokens = 0;
+    for (const Held& piece : state.held) tokens += piece.length_tokens;
+    for (int64_t p = step.arrived.first; p < step.arrived.second; ++p) tokens += lengths[static_cast<size_t>(p)];
+    ASSERT_LE(tokens, 2 * inputs.sequences() * inputs.limits.window_tokens) << "step " << state.step;
+    state = step.after;
+  }
+}
+
 TEST(LookAhead, ADocumentLongerThanAllStepsWithinTheBoundIsAViolationThatNamesIt) {
   const PlanInputs inputs = inputs_for(2, 100, 100, 1);
   const PackedStep step = pack_look_ahead(inputs, make_corpus(Lengths{1000}, inputs.arrival), {});
