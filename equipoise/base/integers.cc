@@ -14,8 +14,6 @@ __extension__ typedef __int128 Wide;
 
 int64_t mul_div(int64_t a, int64_t b, int64_t c) {
   EQ_ASSERT(a >= 0 && b >= 0 && c > 0);
-  int64_t small = 0;  // mostly the product fits, and a division of 64 bits is several times as fast
-  if (!__builtin_mul_overflow(a, b, &small)) return small / c;
   const Wide product = static_cast<Wide>(a) * b / c;
   constexpr Wide largest = std::numeric_limits<int64_t>::max();
   return static_cast<int64_t>(std::min(product, largest));
