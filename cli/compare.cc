@@ -7,6 +7,7 @@
 #include "cli/planning_flags.h"
 #include "cli/table.h"
 #include "cli/terminal.h"
+#include "cli/tuning.h"
 #include "equipoise/base/errors.h"
 #include "equipoise/base/integers.h"
 #include "equipoise/packing/arrival.h"
@@ -51,6 +52,7 @@ void check_options(const CompareFlags& flags, const std::vector<Strategy>& strat
   check(given.max_delay.has_value(), &StrategyOptions::max_delay, "--max-delay");
   check(given.repack_window != PlanningFlags{}.repack_window, &StrategyOptions::repack_window, "--repack-window");
   check(!given.queues.empty(), &StrategyOptions::queues, "--queues");
+  check(given.mean_delay.has_value(), &StrategyOptions::queues, "--mean-delay");
 }
 
 /// The flags as one strategy takes them: without the options that it does not have. Replicas that share no attention
@@ -125,8 +127,8 @@ std::string report_text(const CompareFlags& flags, const CompareReport& report, 
   const auto pooled = std::max_element(
       report.strategies.begin(), report.strategies.end(),
       [](const ComparedStrategy& a, const ComparedStrategy& b) { return a.inputs.pool < b.inputs.pool; });
-  return render(shown_inputs(flags.planning, pooled->inputs)) + "\n" + render(balance_table(report), colour) + "\n" +
-         render(token_table(report), colour);
+  return render(shown_inputs(flags.planning, pooled->inputs)) + "\n" + tuned_text(report.tuned, colour) +
+         render(balance_table(report), colour) + "\n" + render(token_table(report), colour);
 }
 
 int run_compare(const CompareFlags& flags) {
@@ -137,7 +139,10 @@ int run_compare(const CompareFlags& flags) {
   const Corpus corpus = read_corpus(flags.planning, inputs.front());
   CompareReport report{.default_hardware = flags.planning.hardware.empty(),
                        .documents = static_cast<int64_t>(corpus.documents.size()),
-                       .strategies = {}};
+                       .strategies = {},
+                       .tuned = {}};
+  for (PlanInputs& one : inputs)
+    if (options_of(one.strategy).queues) report.tuned = tune(flags.planning, corpus, one);
   const int64_t most_steps = step_limit(flags.planning);
   for (const PlanInputs& one : inputs) report.strategies.push_back(run_strategy(one, corpus, most_steps));
   print(flags.json ? report_json(report) : report_text(flags, report, shows_colour()));

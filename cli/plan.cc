@@ -6,6 +6,7 @@
 #include "cli/planning_flags.h"
 #include "cli/table.h"
 #include "cli/terminal.h"
+#include "cli/tuning.h"
 #include "equipoise/base/errors.h"
 #include "equipoise/packing/arrival.h"
 #include "equipoise/study/planned_step.h"
@@ -52,7 +53,8 @@ PlanReport plan_steps(const PlanFlags& flags, const PlanInputs& inputs, const Co
                     .brief = flags.brief,
                     .documents = static_cast<int64_t>(corpus.documents.size()),
                     .left_documents = 0,
-                    .steps = {}};
+                    .steps = {},
+                    .tuned = {}};
   const int64_t most = step_limit(flags.planning);
   OutputFile file(flags.out);
   Progress progress("planning");
@@ -122,7 +124,7 @@ Pairs totals(const PlanReport& report) {
 std::string report_text(const PlanFlags& flags, const PlanReport& report, bool colour) {
   Pairs choices = shown_inputs(flags.planning, report.inputs);
   choices.insert(choices.begin(), {"strategy", std::string(name(report.inputs.strategy))});
-  std::string text = render(choices) + "\n";
+  std::string text = render(choices) + "\n" + tuned_text(report.tuned, colour);
   if (!report.steps.empty()) text += render(step_table(report), colour);
   if (report.steps.size() > shown_steps)
     text += "... and " + grouped(static_cast<int64_t>(report.steps.size() - shown_steps)) +
@@ -132,9 +134,11 @@ std::string report_text(const PlanFlags& flags, const PlanReport& report, bool c
 
 int run_plan(const PlanFlags& flags) {
   check_out(flags);
-  const PlanInputs inputs = make_inputs(flags.planning);
+  PlanInputs inputs = make_inputs(flags.planning);
   const Corpus corpus = read_corpus(flags.planning, inputs);
-  const PlanReport report = plan_steps(flags, inputs, corpus);
+  std::optional<TunedQueues> tuned = tune(flags.planning, corpus, inputs);
+  PlanReport report = plan_steps(flags, inputs, corpus);
+  report.tuned = std::move(tuned);
   print(flags.json ? report_json(report) : report_text(flags, report, shows_colour()));
   return 0;
 }

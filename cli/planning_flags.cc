@@ -45,11 +45,13 @@ Delay make_delay(const PlanningFlags& flags, Strategy strategy) {
   delay.max_delay_steps = default_max_delay(strategy);
   if (flags.max_delay) delay.max_delay_steps = at_least(*flags.max_delay, 0, "--max-delay");
   delay.repack_window_steps = flags.repack_window;
-  delay.queue_tokens = parse_integers(flags.queues, "--queues");
+  if (!wants_tuning(flags)) delay.queue_tokens = parse_integers(flags.queues, "--queues");
   return delay;
 }
 
 }  // namespace
+
+bool wants_tuning(const PlanningFlags& flags) { return flags.queues == "auto"; }
 
 void add_corpus_flags(CLI::App& command, PlanningFlags& flags) {
   command
@@ -84,7 +86,9 @@ void add_strategy_flags(CLI::App& command, PlanningFlags& flags) {
 }
 
 void add_strategy_options(CLI::App& command, PlanningFlags& flags) {
-  command.add_option("--queues", flags.queues, "Thresholds of outlier queues in tokens: 65536,98304 [none]");
+  command.add_option("--queues", flags.queues, "Thresholds of outlier queues in tokens: 65536,98304, or auto [none]");
+  command.add_option("--mean-delay", flags.mean_delay,
+                     "Steps that a token may wait on average with --queues auto [0.5]");
   add_integer(command, "--max-delay", flags.max_delay, "Steps that a document may be held [0; wlb: no bound]");
   add_integer(command, "--repack-window", flags.repack_window, "Global batches repacked together by fixed [1]");
   command.add_option("--dp-sync", flags.dp_sync, "Replicas wait for each other every step or micro_step [step]");

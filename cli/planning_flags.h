@@ -33,7 +33,8 @@ struct PlanningFlags {
   std::string overlong = "split";
 
   std::string strategy = "equipoise";
-  std::string queues;
+  std::string queues;  ///< thresholds, or "auto"
+  std::optional<double> mean_delay;
   std::optional<int64_t> max_delay;
   int64_t repack_window = 1;
   std::string dp_sync = "step";
@@ -58,6 +59,9 @@ Pairs shown_inputs(const PlanningFlags& flags, const PlanInputs& inputs);
 
 /// Reads the documents that the flags name.
 Corpus read_corpus(const PlanningFlags& flags, const PlanInputs& inputs);
+
+/// Whether --queues is auto: to be found once the documents are known (cli/tuning.h).
+bool wants_tuning(const PlanningFlags& flags);
 
 /// --steps, or as many as there are.
 int64_t step_limit(const PlanningFlags& flags);

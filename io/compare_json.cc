@@ -4,6 +4,7 @@
 
 #include "io/inputs_json.h"
 #include "io/reports.h"
+#include "io/tuning_json.h"
 
 namespace equipoise {
 namespace {
@@ -80,10 +81,11 @@ std::string report_json(const CompareReport& report) {
   OrderedJson strategies = OrderedJson::array();
   for (const ComparedStrategy& strategy : report.strategies)
     strategies.push_back(strategy_json(strategy, report.strategies.front().run));
-  const OrderedJson json = {{"hardware", report.strategies.front().inputs.cost.hardware},
-                            {"default_hardware", report.default_hardware},
-                            {"documents", report.documents},
-                            {"strategies", strategies}};
+  OrderedJson json = {{"hardware", report.strategies.front().inputs.cost.hardware},
+                      {"default_hardware", report.default_hardware},
+                      {"documents", report.documents},
+                      {"strategies", strategies}};
+  put_tuned(json, report.tuned);
   return json.dump(1) + "\n";
 }
 

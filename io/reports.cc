@@ -3,6 +3,7 @@
 
 #include "io/inputs_json.h"
 #include "io/summary_json.h"
+#include "io/tuning_json.h"
 
 namespace equipoise {
 namespace {
@@ -76,14 +77,16 @@ std::string report_json(const Inspection& inspection, const PlanInputs& inputs) 
 std::string report_json(const PlanReport& report) {
   OrderedJson steps = OrderedJson::array();
   for (const PlannedRow& row : report.steps) steps.push_back(row_json(row));
-  return text_of({{"file", report.file},
-                  {"brief", report.brief},
-                  {"hardware", report.inputs.cost.hardware},
-                  {"default_hardware", report.default_hardware},
-                  {"documents", report.documents},
-                  {"left_documents", report.left_documents},
-                  {"inputs", inputs_json(report.inputs)},
-                  {"steps", steps}});
+  OrderedJson json = {{"file", report.file},
+                      {"brief", report.brief},
+                      {"hardware", report.inputs.cost.hardware},
+                      {"default_hardware", report.default_hardware},
+                      {"documents", report.documents},
+                      {"left_documents", report.left_documents},
+                      {"inputs", inputs_json(report.inputs)},
+                      {"steps", steps}};
+  put_tuned(json, report.tuned);
+  return text_of(json);
 }
 
 std::string report_json(const FileVerdict& verdict, const std::string& file) {

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "equipoise/model/plan_inputs.h"
+#include "equipoise/packing/tune_queues.h"
 #include "equipoise/study/compare.h"
 #include "equipoise/study/inspect.h"
 #include "equipoise/study/planned_step.h"
@@ -35,6 +37,7 @@ struct PlanReport {
   int64_t documents = 0;       ///< of the input
   int64_t left_documents = 0;  ///< that did not arrive in the planned steps
   std::vector<PlannedRow> steps;
+  std::optional<TunedQueues> tuned;  ///< where the queues were found for these lengths
 };
 
 /// One strategy of `compare`.
@@ -50,6 +53,7 @@ struct CompareReport {
   bool default_hardware = false;  ///< nobody named the hardware
   int64_t documents = 0;          ///< of the input
   std::vector<ComparedStrategy> strategies;
+  std::optional<TunedQueues> tuned;  ///< the queues of wlb, where they were found for these lengths
 };
 
 /// Mean of planning_ns; 0 without steps.
