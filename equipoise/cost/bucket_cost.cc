@@ -137,13 +137,42 @@ void apply_speeds(const PlanInputs& inputs, const Bucket& bucket, std::vector<Me
 }
 
 /// The slowest member's time in each pass.
-PassTime slowest(const std::vector<MemberLoad>& loads, PassTime MemberLoad::* part) {
+PassTime slowest(std::span<const MemberLoad> loads, PassTime MemberLoad::* part) {
   PassTime time;
   for (const MemberLoad& load : loads) {
     time.forward_ns = std::max(time.forward_ns, (load.*part).forward_ns);
     time.backward_ns = std::max(time.backward_ns, (load.*part).backward_ns);
   }
   return time;
+}
+
+bool between_replicas(const Exchange& exchange, int64_t cp) {
+  const auto crosses = [&](const Message& message) { return message.from.value / cp != message.to.value / cp; };
+  return std::any_of(exchange.queries.begin(), exchange.queries.end(), crosses) ||
+         std::any_of(exchange.keys.begin(), exchange.keys.end(), crosses);
+}
+
+/// One layer of one mask, by replica: `together` all of them wait for each other.
+std::vector<PassTime> layer_times(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask_index,
+                                  bool together) {
+  const auto loads = member_loads(inputs, bucket, mask_index);
+  const size_t cp = static_cast<size_t>(inputs.mesh.cp);
+  const size_t group = together ? loads.size() : cp;
+  std::vector<PassTime> times(loads.size() / cp);
+  for (size_t replica = 0; replica < times.size(); ++replica) {
+    const auto waiting = std::span(loads).subspan(together ? 0 : replica * cp, group);
+    for (const auto part : {&MemberLoad::linear, &MemberLoad::attention, &MemberLoad::exchange}) {
+      const PassTime most = slowest(waiting, part);
+      times[replica].forward_ns += most.forward_ns;
+      times[replica].backward_ns += most.backward_ns;
+    }
+  }
+  return times;
+}
+
+PassTime slowest(std::span<const PassTime> times) {
+  return *std::max_element(times.begin(), times.end(),
+                           [](const PassTime& a, const PassTime& b) { return a.total() < b.total(); });
 }
 
 }  // namespace
@@ -174,38 +203,45 @@ std::vector<MemberLoad> member_loads(const PlanInputs& inputs, const BucketPlan&
 }
 
 PassTime layer_time(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask_index) {
-  const auto loads = member_loads(inputs, bucket, mask_index);
-  PassTime time;
-  for (const auto part : {&MemberLoad::linear, &MemberLoad::attention, &MemberLoad::exchange}) {
-    const PassTime most = slowest(loads, part);
-    time.forward_ns += most.forward_ns;
-    time.backward_ns += most.backward_ns;
+  const bool together = between_replicas(bucket.layers[mask_index].exchange, inputs.mesh.cp);
+  return slowest(layer_times(inputs, bucket, mask_index, together));
+}
+
+std::vector<PassTime> replica_times(const PlanInputs& inputs, const BucketPlan& bucket) {
+  const bool together = std::any_of(bucket.layers.begin(), bucket.layers.end(), [&](const LayerPlan& layer) {
+    return between_replicas(layer.exchange, inputs.mesh.cp);
+  });
+  std::vector<PassTime> times(bucket.sequences.size());
+  for (size_t m = 0; m < inputs.masks.size(); ++m) {
+    const auto layer = layer_times(inputs, bucket, static_cast<int64_t>(m), together);
+    for (size_t replica = 0; replica < times.size(); ++replica) {
+      times[replica].forward_ns += inputs.masks[m].layers * layer[replica].forward_ns;
+      times[replica].backward_ns += inputs.masks[m].layers * layer[replica].backward_ns;
+    }
   }
-  return time;
+  return times;
 }
 
 PassTime bucket_time(const PlanInputs& inputs, const BucketPlan& bucket) {
-  PassTime time;
-  for (size_t m = 0; m < inputs.masks.size(); ++m) {
-    const PassTime layer = layer_time(inputs, bucket, static_cast<int64_t>(m));
-    time.forward_ns += inputs.masks[m].layers * layer.forward_ns;
-    time.backward_ns += inputs.masks[m].layers * layer.backward_ns;
-  }
-  return time;
+  return slowest(replica_times(inputs, bucket));
 }
 
-int64_t step_time_ns(DpSync dp_sync, std::span<const PassTime> buckets, int64_t pools) {
-  std::vector<int64_t> pool_sums(pools, 0);
+int64_t step_time_ns(DpSync dp_sync, std::span<const std::vector<PassTime>> buckets, int64_t pools) {
+  std::vector<int64_t> sums;  // by replica of all pools
   int64_t sum_of_slowest = 0;
   int64_t slowest_now = 0;
   for (size_t b = 0; b < buckets.size(); ++b) {
-    const auto pool = static_cast<int64_t>(b) % pools;
-    pool_sums[pool] += buckets[b].total();
-    slowest_now = std::max(pool == 0 ? 0 : slowest_now, buckets[b].total());
-    if (pool == pools - 1) sum_of_slowest += slowest_now;
+    const size_t pool = b % static_cast<size_t>(pools);
+    sums.resize(std::max(sums.size(), (pool + 1) * buckets[b].size()), 0);
+    if (pool == 0) slowest_now = 0;
+    for (size_t replica = 0; replica < buckets[b].size(); ++replica) {
+      const int64_t time = buckets[b][replica].total();
+      sums[pool * buckets[b].size() + replica] += time;
+      slowest_now = std::max(slowest_now, time);
+    }
+    if (pool + 1 == static_cast<size_t>(pools)) sum_of_slowest += slowest_now;
   }
-  const int64_t slowest_sum = *std::max_element(pool_sums.begin(), pool_sums.end());
-  return dp_sync == DpSync::micro_step ? sum_of_slowest : slowest_sum;
+  return dp_sync == DpSync::micro_step ? sum_of_slowest : *std::max_element(sums.begin(), sums.end());
 }
 
 }  // namespace equipoise

@@ -64,11 +64,16 @@ struct MemberLoad {
 /// Loads of all members for one mask of a bucket, by member.
 std::vector<MemberLoad> member_loads(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask_index);
 
-/// Predicted time of one layer of one mask: slowest linear + slowest attention + exposed exchange.
-/// With rounds run one after another all of the exchange is exposed: the slowest member's.
+/// Predicted time of one layer of one mask, of the slowest replica: slowest linear + slowest attention + exposed
+/// exchange, each over the ranks that wait for each other: those of the pool where its replicas exchange rows, else
+/// those of one replica. With rounds run one after another all of the exchange is exposed: the slowest member's.
 PassTime layer_time(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask_index);
 
-/// Predicted time of a bucket through the whole model: each mask's layers times its layer's time.
+/// Predicted time of a bucket through the whole model, by replica of the pool: each mask's layers times its layer's
+/// time. Where replicas exchange rows in any layer they wait for each other in all, and so last alike.
+std::vector<PassTime> replica_times(const PlanInputs& inputs, const BucketPlan& bucket);
+
+/// The time of the bucket's slowest replica.
 PassTime bucket_time(const PlanInputs& inputs, const BucketPlan& bucket);
 
 /// Attention work of a sequence in predicted nanoseconds, all layers, forward and backward, one rank: what packing and
@@ -82,8 +87,8 @@ int64_t document_time_ns(const PlanInputs& inputs, int64_t length_tokens);
 /// Predicted time of the linear part of `tokens` tokens through the whole model, priced the same way.
 int64_t tokens_time_ns(const PlanInputs& inputs, int64_t tokens);
 
-/// Predicted time of a step from its buckets' times, which are in order (micro_step, pool): sync per step = the slowest
-/// pool's sum; per micro-step = the sum of the slowest.
-int64_t step_time_ns(DpSync dp_sync, std::span<const PassTime> buckets, int64_t pools);
+/// Predicted time of a step from the replica_times of its buckets, which are in order (micro_step, pool): sync per step
+/// = the slowest replica's sum; per micro-step = the sum of the slowest.
+int64_t step_time_ns(DpSync dp_sync, std::span<const std::vector<PassTime>> buckets, int64_t pools);
 
 }  // namespace equipoise

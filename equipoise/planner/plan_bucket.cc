@@ -125,6 +125,10 @@ BucketPlan plan_bucket(const PlanInputs& inputs, const StepPlan& step, const Buc
     const bool fits = most_held_bytes(inputs, candidate) <= inputs.limits.exchange_bytes;
     return std::pair(!fits, bucket_time(inputs, candidate).total());
   };
+  if (stages.never_slower) {  // masks paid one by one; that their layers then wait for each other has a price too
+    BucketPlan stays = stay_home(inputs, plan);
+    if (rank(stays) < rank(plan)) plan = std::move(stays);
+  }
   if (stages.never_slower && inputs.mesh.cp > 1) {
     Stages home = stages;
     home.tiling = TilingRule::owner;

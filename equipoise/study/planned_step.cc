@@ -113,7 +113,7 @@ StepSummary summarize(const PlanInputs& inputs, const StepPlan& step, std::span<
   Level level;
   std::vector<PoolTimes> times(static_cast<size_t>(pools));
   std::vector<int64_t> sent_bytes(static_cast<size_t>(pools * members), 0);
-  std::vector<PassTime> bucket_times;
+  std::vector<std::vector<PassTime>> bucket_times;
   for (const BucketPlan& bucket : buckets) {
     const int64_t pool = bucket.bucket.pool;
     const std::span<int64_t> sent(sent_bytes.data() + pool * members, static_cast<size_t>(members));
@@ -127,7 +127,7 @@ StepSummary summarize(const PlanInputs& inputs, const StepPlan& step, std::span<
       add_loads(member_loads(inputs, bucket, static_cast<int64_t>(mask)), layers, times[static_cast<size_t>(pool)],
                 level, sent);
     }
-    bucket_times.push_back(bucket_time(inputs, bucket));
+    bucket_times.push_back(replica_times(inputs, bucket));
   }
   summary.moved_query_rows = ceil_div(moved.query_cells, inputs.heads.query * inputs.cost.layers);
   summary.moved_kv_rows = ceil_div(moved.key_cells, inputs.heads.kv * inputs.cost.layers);

@@ -211,6 +211,19 @@ TEST(BucketTime, IsLayersTimesTheSlowestOfEachPart) {
   const PassTime layer = layer_time(two.inputs, two.bucket, 0);
   EXPECT_EQ(layer, (PassTime{80 + 68 + 488, 160 + 184 + 744}));
   EXPECT_EQ(bucket_time(two.inputs, two.bucket), (PassTime{3 * layer.forward_ns, 3 * layer.backward_ns}));
+  EXPECT_EQ(replica_times(two.inputs, two.bucket)[0], replica_times(two.inputs, two.bucket)[1]);
+}
+
+TEST(BucketTime, ReplicasThatExchangeNothingDoNotWaitForEachOther) {
+  TwoMembers two;
+  two.bucket.layers[0].tiles.clear();
+  two.bucket.layers[0].exchange = {};
+  const auto loads = member_loads(two.inputs, two.bucket, 0);
+  const auto times = replica_times(two.inputs, two.bucket);
+  for (size_t replica = 0; replica < 2; ++replica)
+    EXPECT_EQ(times[replica].total(), 3 * (loads[replica].linear.total() + loads[replica].attention.total()));
+  EXPECT_NE(times[0], times[1]);
+  EXPECT_EQ(bucket_time(two.inputs, two.bucket).total(), std::max(times[0].total(), times[1].total()));
 }
 
 TEST(HeldBytes, AreAllKeysAndTheFullestRoundsQueries) {
@@ -224,9 +237,13 @@ TEST(HeldBytes, AreAllKeysAndTheFullestRoundsQueries) {
 
 TEST(StepTime, FollowsWhatReplicasWaitFor) {
   // Two pools, three micro-steps: (5, 1), (2, 2), (1, 7).
-  const std::vector<PassTime> buckets = {{2, 3}, {1, 0}, {1, 1}, {2, 0}, {0, 1}, {3, 4}};
+  const std::vector<std::vector<PassTime>> buckets = {{{2, 3}}, {{1, 0}}, {{1, 1}}, {{2, 0}}, {{0, 1}}, {{3, 4}}};
   EXPECT_EQ(step_time_ns(DpSync::step, buckets, 2), 10);
   EXPECT_EQ(step_time_ns(DpSync::micro_step, buckets, 2), 5 + 2 + 7);
+  // One pool of two replicas, two micro-steps: (5, 1), (2, 7).
+  const std::vector<std::vector<PassTime>> apart = {{{2, 3}, {1, 0}}, {{1, 1}, {3, 4}}};
+  EXPECT_EQ(step_time_ns(DpSync::step, apart, 1), 1 + 7);
+  EXPECT_EQ(step_time_ns(DpSync::micro_step, apart, 1), 5 + 7);
 }
 
 TEST(SequenceWork, WeighsEachMaskByItsLayers) {
