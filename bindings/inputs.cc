@@ -84,6 +84,9 @@ void init_inputs(nb::module_& module) {
       .def_prop_rw(
           "dp_sync", [](const PlanInputs& inputs) { return std::string(name(inputs.dp_sync)); },
           [](PlanInputs& inputs, const std::string& text) { inputs.dp_sync = parse_dp_sync(text); })
+      .def_prop_rw(
+          "effort", [](const PlanInputs& inputs) { return std::string(name(inputs.effort)); },
+          [](PlanInputs& inputs, const std::string& text) { inputs.effort = parse_effort(text); })
       .def_rw("mesh", &PlanInputs::mesh)
       .def_rw("pool", &PlanInputs::pool)
       .def_rw("micro_steps", &PlanInputs::micro_steps)

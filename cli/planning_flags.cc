@@ -96,6 +96,7 @@ void add_strategy_options(CLI::App& command, PlanningFlags& flags) {
               "Bytes of received rows that a rank may hold at once, forward [no limit]");
   command.add_option("--speeds", flags.speeds,
                      "Speed of each rank of dp x cp in parts per thousand: 1000,900,... [all 1000]");
+  command.add_option("--effort", flags.effort, "Search for pooled tiles: fast, normal or thorough [normal]");
 }
 
 PlanInputs make_inputs(const PlanningFlags& flags) {
@@ -115,6 +116,7 @@ PlanInputs make_inputs(const PlanningFlags& flags) {
   inputs.delay = make_delay(flags, inputs.strategy);
   inputs.cost = make_cost_table(model, hardware, inputs.mesh.tp);
   inputs.speeds_ppt = parse_integers(flags.speeds, "--speeds");
+  inputs.effort = parse_effort(flags.effort);
   validate(inputs);
   return inputs;
 }

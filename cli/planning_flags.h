@@ -40,6 +40,7 @@ struct PlanningFlags {
   std::string dp_sync = "step";
   std::optional<int64_t> exchange_bytes;
   std::string speeds;
+  std::string effort = "normal";
 };
 
 /// LENGTHS, and what describes the data, the mesh, the model and the machine.

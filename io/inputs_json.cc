@@ -170,6 +170,7 @@ OrderedJson inputs_json(const PlanInputs& inputs) {
           {"repack_window", inputs.delay.repack_window_steps},
           {"queues", inputs.delay.queue_tokens},
           {"speeds", inputs.speeds_ppt},
+          {"effort", name(inputs.effort)},
           {"cost", cost_json(inputs.cost)}};
 }
 
@@ -191,7 +192,8 @@ PlanInputs read_inputs(Fields fields) {
                                 .repack_window_steps = fields.integer("repack_window"),
                                 .queue_tokens = fields.integers("queues")},
                       .cost = read_cost(fields.object("cost")),
-                      .speeds_ppt = fields.integers("speeds")};
+                      .speeds_ppt = fields.integers("speeds"),
+                      .effort = parse_effort(fields.text("effort"))};
     fields.finish();
     validate(inputs);
     return inputs;

@@ -125,6 +125,7 @@ std::vector<std::pair<std::string, std::string>> input_fields(const PlanInputs& 
   add("repack_window", std::to_string(inputs.delay.repack_window_steps));
   add("queues", join(inputs.delay.queue_tokens));
   add("speeds", join(inputs.speeds_ppt));
+  add("effort", std::string(name(inputs.effort)));
   add_cost_fields(fields, inputs.cost);
   return fields;
 }

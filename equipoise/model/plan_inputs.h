@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "equipoise/model/cost_table.h"
+#include "equipoise/model/effort.h"
 #include "equipoise/model/heads.h"
 #include "equipoise/model/limits.h"
 #include "equipoise/model/mask.h"
@@ -57,6 +58,7 @@ struct PlanInputs {
   Delay delay;
   CostTable cost;
   std::vector<int64_t> speeds_ppt;  ///< parts per thousand, by replica * cp + cp_rank; empty: all 1000
+  Effort effort = Effort::normal;   ///< of placing pooled tiles
   bool operator==(const PlanInputs&) const = default;
 
   constexpr int64_t sequences() const { return mesh.dp * micro_steps; }  ///< M

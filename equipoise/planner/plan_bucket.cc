@@ -9,6 +9,7 @@
 #include "equipoise/exchange/exchange_plan.h"
 #include "equipoise/model/work.h"
 #include "equipoise/planner/planner.h"
+#include "equipoise/planner/pooled.h"
 #include "equipoise/planner/presets.h"
 #include "equipoise/sharding/sharding.h"
 #include "equipoise/tiling/tiling.h"
@@ -16,27 +17,13 @@
 namespace equipoise {
 namespace {
 
-/// Speeds of the pool's members; empty where all are nominal.
-std::span<const int64_t> pool_speeds(const PlanInputs& inputs, int64_t pool) {
-  if (inputs.speeds_ppt.empty()) return {};
-  return std::span(inputs.speeds_ppt).subspan(pool * inputs.members(), inputs.members());
-}
-
 std::vector<Tile> place_tiles(const PlanInputs& inputs, TilingRule rule, const BucketPlan& plan, const Mask& mask) {
   switch (rule) {
     case TilingRule::owner: return {};
     case TilingRule::ulysses: return tile_ulysses(plan.shardings, inputs.heads, inputs.mesh.cp);
     case TilingRule::pooled: break;
   }
-  return tile_pooled({.sequences = plan.sequences,
-                      .shardings = plan.shardings,
-                      .mask = mask,
-                      .heads = inputs.heads,
-                      .cost = inputs.cost,
-                      .speeds_ppt = pool_speeds(inputs, plan.bucket.pool),
-                      .cp = inputs.mesh.cp,
-                      .exchange_bytes = inputs.limits.exchange_bytes})
-      .tiles;
+  return place_pooled(inputs, plan, mask, inputs.effort).tiles;
 }
 
 LayerPlan make_layer(const PlanInputs& inputs, const BucketPlan& plan, const Mask& mask, std::vector<Tile> tiles) {
@@ -111,7 +98,8 @@ BucketPlan plan_stages(const PlanInputs& inputs, const Stages& stages, const Ste
   BucketPlan plan;
   plan.bucket = bucket;
   for (const SeqId sequence : bucket.sequences) plan.sequences.push_back(step.sequences[sequence.value]);
-  plan.shardings = shard_all(inputs, stages.sharding, plan);
+  plan.shardings =
+      stages.tiling == TilingRule::pooled ? search_owners(inputs, plan) : shard_all(inputs, stages.sharding, plan);
   for (const Mask& mask : inputs.masks) append_layer(inputs, stages, mask, plan);
   return plan;
 }

@@ -113,8 +113,9 @@ class PlanInputs:
     model: a ModelShape, or a name such as "llama3-8b"; hardware: "h100" or the path of a hardware file.
     masks: their layers sum to the model's; None: causal in all layers. speeds: of each rank of dp x cp, in parts per
     thousand. max_delay: steps that a document may be held; None: 0, or for wlb no bound. queues: outlier thresholds of
-    wlb, in tokens. repack_window: global batches that fixed repacks together. What None stands for can be read from
-    pool, max_tokens, align and masks, and dataclasses.replace finds it again for what it changes.
+    wlb, in tokens. repack_window: global batches that fixed repacks together. effort: how long pooled tiles are
+    searched, "fast", "normal" or "thorough". What None stands for can be read from pool, max_tokens, align and masks,
+    and dataclasses.replace finds it again for what it changes.
     """
 
     mesh: Mesh = Mesh()
@@ -134,6 +135,7 @@ class PlanInputs:
     max_delay: int | None = None
     queues: Sequence[int] = ()
     repack_window: int = 1
+    effort: str = "normal"
 
     def __post_init__(self) -> None:
         core, model = make_core(self)
@@ -169,6 +171,7 @@ def make_core(inputs: PlanInputs) -> tuple[_core.PlanInputs, _core.ModelShape]:
     hardware = _core.load_hardware(text("hardware", inputs.hardware))
     core.strategy = text("strategy", inputs.strategy)
     core.dp_sync = text("dp_sync", inputs.dp_sync)
+    core.effort = text("effort", inputs.effort)
     fill(core.mesh, "mesh", inputs.mesh, Mesh)
     core.pool = _core.default_pool(core.mesh.dp) if is_default(inputs.pool) else integer("pool", inputs.pool)
     core.micro_steps = integer("micro_steps", inputs.micro_steps)

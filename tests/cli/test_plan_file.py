@@ -25,6 +25,7 @@ def test_a_line_has_the_keys_that_readers_rely_on(tmp_path: Path) -> None:
     assert line["inputs"]["limits"]["exchange_bytes"] is None
     assert line["inputs"]["max_delay"] == 0
     others = ["strategy", "seed", "epoch", "shuffle", "pool", "micro_steps", "dp_sync", "overlong", "speeds", "cost"]
+    assert line["inputs"]["effort"] == "normal"
     assert set(others) < set(line["inputs"])
 
 

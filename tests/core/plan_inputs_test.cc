@@ -221,6 +221,7 @@ std::vector<Change> all_changes() {
       [](PlanInputs& i) { i.delay.repack_window_steps = 2; },
       [](PlanInputs& i) { i.delay.queue_tokens = {50}; },
       [](PlanInputs& i) { i.speeds_ppt.assign(12, 999); },
+      [](PlanInputs& i) { i.effort = Effort::thorough; },
       [](PlanInputs& i) { i.cost.model = "other"; },
       [](PlanInputs& i) { i.cost.hardware = "other"; },
       [](PlanInputs& i) { i.cost.layers = 5; },
@@ -267,6 +268,7 @@ TEST(Names, EveryNameIsReadBack) {
   for (const char* text : {"plain", "allgather", "ulysses", "fixed", "wlb", "libra", "equipoise"})
     EXPECT_EQ(name(parse_strategy(text)), text);
   for (const char* text : {"step", "micro_step"}) EXPECT_EQ(name(parse_dp_sync(text)), text);
+  for (const char* text : {"fast", "normal", "thorough"}) EXPECT_EQ(name(parse_effort(text)), text);
   for (const char* text : {"error", "split", "truncate", "drop"}) EXPECT_EQ(name(parse_overlong(text)), text);
 }
 

@@ -38,6 +38,7 @@ def test_every_option_reaches_the_planner() -> None:
         align=2,
         exchange_bytes=10**9,
         speeds=[1000] * 7 + [900],
+        effort="thorough",
     )
     fields = dict(inputs.fields)
     assert fields["strategy"] == "libra"
@@ -50,6 +51,7 @@ def test_every_option_reaches_the_planner() -> None:
     assert fields["exchange_bytes"] == "1000000000"
     assert fields["speeds"] == "1000,1000,1000,1000,1000,1000,1000,900"
     assert fields["max_delay"] == "0"
+    assert fields["effort"] == "thorough"
     assert fields["cost.model"] == "tiny"
 
 
@@ -97,6 +99,7 @@ def test_integers_may_come_in_any_sequence(sequence) -> None:
         ({"repack_window": 2}, "strategy 'equipoise' does not repack global batches, field repack_window: "),
         ({"queues": [500]}, "strategy 'equipoise' has no outlier queues, field queues: "),
         ({"dp_sync": "often"}, "dp_sync 'often' is not known, field dp_sync: "),
+        ({"effort": "hard"}, "effort 'hard' is not known, field effort: "),
         ({"overlong": "cut"}, "overlong 'cut' is not known, field overlong: "),
         ({"masks": []}, "there is no mask, field masks: "),
         ({"masks": ["causal"]}, "'causal' is no mask, field masks[0]: "),
@@ -110,7 +113,7 @@ def test_integers_may_come_in_any_sequence(sequence) -> None:
         ({"queues": "500"}, "queues '500' is no sequence, field queues: "),
         ({"queues": None}, "queues None is no sequence, field queues: "),
         ({"align": 0}, "align 0 is out of range, field align: "),
-        ({"align": 501}, "align 501 is above the 500 rows that a rank has of a window of 1000, field align: "),
+        ({"align": 1001}, "align 1001 is above the window of 1000 tokens, field align: give at most 1000, "),
         ({"align": 7, "max_tokens": 1000}, "max_tokens 1000 has no room for the padding of 2 ranks "),
         ({"exchange_bytes": 0}, "exchange_bytes 0 is out of range, field exchange_bytes: "),
         ({"speeds": [1000]}, "1 speeds are given for 8 ranks of dp x cp, field speeds: "),
