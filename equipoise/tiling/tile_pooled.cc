@@ -115,19 +115,40 @@ std::vector<Column> open_columns(const PooledTiling& pool, std::span<HomePiece> 
   return columns;
 }
 
-/// A board on which all rows are taken, and what its members may take.
+/// A board on which all rows are taken, the pieces it speaks of, and what its members may take.
 struct Placed {
+  std::vector<HomePiece> pieces;
   Board board;
   std::vector<int64_t> capacity;
 };
 
-Placed place(const PooledTiling& pool, const std::vector<HomePiece>& home, std::span<const int64_t> capacity,
-             const Rule& rule, std::vector<HomePiece>& pieces) {
-  pieces = home;
+Placed place(const PooledTiling& pool, std::vector<HomePiece> pieces, const std::vector<int64_t>& capacity,
+             const Rule& rule) {
   const auto open = open_columns(pool, pieces, capacity, rule.kept_ppm);
-  Placed placed{Board(pool, pieces, open), {capacity.begin(), capacity.end()}};
+  const std::span<const HomePiece> shown = pieces;  // stays valid where the pieces are moved
+  Placed placed{std::move(pieces), Board(pool, shown, open), capacity};
   hand_out(placed.board, placed.capacity, rule.order);
   return placed;
+}
+
+/// The best of the rules, improved as far as the budget goes.
+Placed search(const PooledTiling& pool, const std::vector<HomePiece>& home, const std::vector<int64_t>& capacity) {
+  const Budget budget = budget_of(pool.effort);
+  const auto members = static_cast<int64_t>(capacity.size());
+  std::optional<Placed> best;
+  for (int64_t i = 0; i < budget.rules; ++i) {
+    Placed placed = place(pool, home, capacity, rules[i]);
+    improve(placed.board, placed.capacity, budget.tries_before * members);
+    if (!best || most_traffic_ps(placed.board) < most_traffic_ps(best->board)) best = std::move(placed);
+  }
+  improve(best->board, best->capacity, budget.tries_after * members);
+  return std::move(*best);
+}
+
+std::vector<int64_t> traffic_of(const Board& board) {
+  std::vector<int64_t> traffic;
+  for (int64_t m = 0; m < board.members(); ++m) traffic.push_back(board.tally(MemberId{m}).traffic_ps);
+  return traffic;
 }
 
 }  // namespace
@@ -135,26 +156,17 @@ Placed place(const PooledTiling& pool, const std::vector<HomePiece>& home, std::
 PooledTiles tile_pooled(const PooledTiling& pool) {
   const auto home = list_pieces(pool);
   const auto work = home_work(pool, home);
-  const int64_t slowest = slowest_of(pool, work);
-  if (slowest == 0) return {.traffic_ps = std::vector<int64_t>(work.size(), 0)};
   const auto capacity = capacities(pool, work);
-  std::optional<Placed> best;
-  std::vector<HomePiece> pieces[std::size(rules)];
-  const Budget budget = budget_of(pool.effort);
-  const auto members = static_cast<int64_t>(work.size());
-  for (int64_t i = 0; i < budget.rules; ++i) {
-    Placed placed = place(pool, home, capacity, rules[i], pieces[i]);
-    improve(placed.board, placed.capacity, budget.tries_before * members);
-    if (!best || most_traffic_ps(placed.board) < most_traffic_ps(best->board)) best = std::move(placed);
+  const int64_t slowest = slowest_of(pool, work);
+  bool level = true;
+  for (size_t m = 0; m < work.size(); ++m) level = level && work[m] <= capacity[m];
+  if (!level) {
+    const Placed placed = search(pool, home, capacity);
+    auto tiles = make_tiles(placed.board);
+    const int64_t reached = slowest_with(pool, tiles);
+    if (reached < slowest) return {std::move(tiles), reached, traffic_of(placed.board)};
   }
-  improve(best->board, best->capacity, budget.tries_after * members);
-  PooledTiles result;
-  result.tiles = make_tiles(best->board);
-  result.slowest_ns = slowest_with(pool, result.tiles);
-  for (int64_t m = 0; m < best->board.members(); ++m)
-    result.traffic_ps.push_back(best->board.tally(MemberId{m}).traffic_ps);
-  if (result.slowest_ns >= slowest) result.tiles.clear();
-  return result;
+  return {{}, slowest, traffic_of(Board(pool, home, {}))};
 }
 
 }  // namespace equipoise
