@@ -7,9 +7,9 @@ namespace equipoise {
 
 inline constexpr int64_t no_limit = std::numeric_limits<int64_t>::max();
 
-/// Hard caps: constraints, never objectives. Invariant: 1 <= window_tokens <= max_tokens; 1 <= align_tokens, at most a
-/// rank's share of the window; max_tokens is a multiple of what sequences are padded to (model/shard.h), so that one of
-/// as many tokens has no rows of padding.
+/// Hard caps: constraints, never objectives. Invariant: 1 <= window_tokens <= max_tokens; 1 <= align_tokens, at most
+/// 128 or the window; max_tokens is a multiple of what sequences are padded to (model/shard.h), so that one of as many
+/// tokens has no rows of padding.
 struct Limits {
   int64_t window_tokens = 131072;       ///< S: tokens of a sequence on average; a longer document is over-long
   int64_t max_tokens = 131072;          ///< S_max: rows that the memory of one sequence allows, padding included

@@ -16,6 +16,7 @@ namespace {
 constexpr int64_t most_ranks = int64_t{1} << 24;
 constexpr int64_t most_sequences = int64_t{1} << 24;
 constexpr int64_t most_tokens = int64_t{1} << 26;  ///< of a sequence: pairs x layers stay below 2^62
+constexpr int64_t few_rows = 128;                  ///< of padding, that any rank has memory for
 constexpr int64_t most_layers = int64_t{1} << 10;
 constexpr int64_t most_of_a_cost = int64_t{1} << 40;
 constexpr int64_t most_heads = int64_t{1} << 16;
@@ -98,13 +99,13 @@ int64_t padding_multiple(const Mesh& mesh, int64_t align_tokens) {
   return std::max(each_rank, sequence_multiple(ShardingRule::sequence_zigzag, mesh, align_tokens));
 }
 
-/// Padding is held to the cap of a sequence, and to less than its tokens.
+/// A rank holds no more rows of padding than a window has tokens, or a few; all ranks no more rows than the cap.
 void check_padding(const Limits& limits, const Mesh& mesh) {
-  const int64_t share = ceil_div(limits.window_tokens, mesh.cp);
-  if (limits.align_tokens > share)
-    throw InputError("align " + std::to_string(limits.align_tokens) + " is above the " + std::to_string(share) +
-                         " rows that a rank has of a window of " + std::to_string(limits.window_tokens),
-                     "field align", "give a smaller align, or a larger window");
+  const int64_t most = std::max(limits.window_tokens, few_rows);
+  if (limits.align_tokens > most)
+    throw InputError("align " + std::to_string(limits.align_tokens) + " is above the window of " +
+                         std::to_string(limits.window_tokens) + " tokens",
+                     "field align", "give at most " + std::to_string(most) + ", or a larger window");
   const int64_t multiple = padding_multiple(mesh, limits.align_tokens);
   if (limits.max_tokens % multiple != 0)
     throw InputError("max_tokens " + std::to_string(limits.max_tokens) + " has no room for the padding of " +
@@ -199,7 +200,7 @@ void check_cost(const CostTable& cost) {
 int64_t default_max_tokens(int64_t window_tokens, const Mesh& mesh, int64_t align_tokens) {
   // What validate() refuses is left as it is, for validate() to name.
   const bool sound = window_tokens <= most_tokens && mesh.cp >= 1 && mesh.cp <= most_ranks && align_tokens >= 1;
-  if (!sound || align_tokens > window_tokens) return window_tokens;
+  if (!sound || align_tokens > std::max(window_tokens, few_rows)) return window_tokens;
   return round_up(window_tokens, padding_multiple(mesh, align_tokens));
 }
 

@@ -76,8 +76,8 @@ def test_an_unreadable_file_is_refused_with_the_reason(path: str, what: str) -> 
         ("--window 0", "window 0 is out of range, "),
         ("--window 64 --max-tokens 63", "window 64 is above max_tokens 63, "),
         (
-            "--window 64 --mesh dp=1,cp=2 --align 33",
-            "align 33 is above the 32 rows that a rank has of a window of 64, field align: give a smaller align, or a ",
+            "--window 64 --align 129",
+            "align 129 is above the window of 64 tokens, field align: give at most 128, or a larger window",
         ),
         (
             "--window 64 --align 3 --max-tokens 80",

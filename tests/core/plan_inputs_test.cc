@@ -127,7 +127,7 @@ TEST(Validate, EveryImpossibleLimitAndOptionIsRefusedByTheNameOfItsField) {
       {"max_tokens", [](PlanInputs& i) { i.limits.max_tokens = 99; }},
       {"max_tokens", [](PlanInputs& i) { i.limits.max_tokens = huge; }},
       {"align", [](PlanInputs& i) { i.limits.align_tokens = 0; }},
-      {"align", [](PlanInputs& i) { i.limits.align_tokens = 51; }},
+      {"align", [](PlanInputs& i) { i.limits.align_tokens = 129; }},
       {"max_tokens", [](PlanInputs& i) { i.limits.align_tokens = 3; }},
       {"exchange_bytes", [](PlanInputs& i) { i.limits.exchange_bytes = 0; }},
       {"activation_bytes", [](PlanInputs& i) { i.limits.activation_bytes = -1; }},
@@ -178,9 +178,8 @@ TEST(DefaultMaxTokens, IsTheWindowWithItsPadding) {
 }
 
 TEST(Validate, SaysHowMuchRoomPaddingNeeds) {
-  EXPECT_EQ(refusal_of([](PlanInputs& i) { i.limits.align_tokens = 51; }),
-            "align 51 is above the 50 rows that a rank has of a window of 100, field align: give a smaller align, or a "
-            "larger window");
+  EXPECT_EQ(refusal_of([](PlanInputs& i) { i.limits.align_tokens = 129; }),
+            "align 129 is above the window of 100 tokens, field align: give at most 128, or a larger window");
   EXPECT_EQ(
       refusal_of([](PlanInputs& i) { i.limits.align_tokens = 8; }),
       "max_tokens 100 has no room for the padding of 2 ranks to rows of align 8, field max_tokens: give a multiple "
