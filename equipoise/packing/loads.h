@@ -1,6 +1,5 @@
 #pragma once
 
-#include <compare>
 #include <vector>
 
 #include "equipoise/packing/load.h"
@@ -27,10 +26,16 @@ class Loads {
  private:
   struct Player {
     int64_t time_ns = 0;
-    int64_t tokens = 0;
     int64_t sequence = 0;
-    auto operator<=>(const Player&) const = default;
   };
+
+  /// Chosen by a mask: which of two is lighter is a coin toss, and a branch on it is predicted wrong half of the time.
+  Player winner(Player a, Player b) const {
+    if (a.time_ns == b.time_ns) return wins_tie(a.sequence, b.sequence) ? a : b;
+    const int64_t b_wins = -static_cast<int64_t>(b.time_ns < a.time_ns);  // all ones or none
+    return {a.time_ns ^ ((a.time_ns ^ b.time_ns) & b_wins), a.sequence ^ ((a.sequence ^ b.sequence) & b_wins)};
+  }
+  bool wins_tie(int64_t a, int64_t b) const;
 
   std::vector<Load> loads_;
   std::vector<Player> winners_;  ///< a tournament: winner i met winners 2 i and 2 i + 1; the last M are the sequences

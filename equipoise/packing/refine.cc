@@ -36,8 +36,8 @@ struct Pair {
 
   int64_t gap_ns() const { return heavy_load.time_ns - light_load.time_ns; }
   int64_t most_gain_ns() const { return gap_ns() / 2; }
-  /// A gain that ends the search: the surplus is gone, or most of the gap is closed.
-  int64_t enough_ns() const { return std::min(surplus_ns, most_gain_ns() - most_gain_ns() / 4); }
+  /// A gain that ends the search: the surplus is gone, or half of what can be gained.
+  int64_t enough_ns() const { return std::min(surplus_ns, most_gain_ns() - most_gain_ns() / 2); }
 };
 
 /// Keeps the candidate as `best` if it gains more and fits.
@@ -135,7 +135,7 @@ Change best_change(const Search& search) {
                     search.loads[other],  search.caps,          search.surplus_ns()};
     if (best.gain_ns > 0 && pair.enough_ns() <= best.gain_ns) break;
     consider_singles(pair, other, best);
-    if (best.gain_ns < pair.most_gain_ns() / 2) consider_several(pair, other, best);
+    consider_several(pair, other, best);
   }
   return best;
 }
