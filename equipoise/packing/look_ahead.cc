@@ -32,7 +32,7 @@ struct Decision {
 
 void arrive(State& state, const Outlook& outlook, const std::vector<Waiting>& pieces) {
   for (const Waiting& piece : pieces) {
-    if (is_big(piece, outlook.window_tokens)) {
+    if (outlook.is_big(piece)) {
       state.bigs.push_back(piece);
       continue;
     }

@@ -15,19 +15,18 @@ struct LookAhead {
   int64_t age_ppm = 50'000;      ///< price of long documents still waiting at the horizon, by age squared
 };
 
-/// One problem of the look-ahead.
+/// One problem of the look-ahead. What it levels are sequences, or buckets of P sequences that share their attention:
+/// then there are M / P, each with P times the window, the caps and the time.
 struct Outlook {
-  int64_t sequences = 1;      ///< M
-  int64_t window_tokens = 1;  ///< S
-  int64_t window_ns = 1;      ///< time of S tokens without attention: the unit of the score
+  int64_t sequences = 1;      ///< M, or M / P
+  int64_t window_tokens = 1;  ///< S, or P S
+  int64_t window_ns = 1;      ///< time of window_tokens without attention: the unit of the score
+  int64_t big_tokens = 1;     ///< S / 8: documents of so many are decided one by one, shorter ones level what is left
   int64_t step = 0;
   Caps caps;
-};
 
-/// Documents of at least S / 8 tokens are decided one by one; the others are a fluid that levels what is left.
-inline bool is_big(const Waiting& piece, int64_t window_tokens) {
-  return piece.held.length_tokens * 8 >= window_tokens;
-}
+  bool is_big(const Waiting& piece) const { return piece.held.length_tokens >= big_tokens; }
+};
 
 /// Chooses how full the sequences of this step should be: the level, in ns, up to which pack_to_level() fills them.
 ///

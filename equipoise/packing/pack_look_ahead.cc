@@ -2,6 +2,7 @@
 // beam search proposes how full the sequences become; a schedule that surely keeps every deadline stands behind it, and
 // takes over in the rare step where the proposal would endanger one.
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "equipoise/base/integers.h"
@@ -108,7 +109,7 @@ Proposal pack_to_level(const Outlook& outlook, const std::vector<Waiting>& bigs,
   return proposal;
 }
 
-Proposal pack_safely(const std::vector<Waiting>& pieces, const Outlook& outlook) {
+Proposal pack_safely(const Outlook& outlook, const std::vector<Waiting>& pieces) {
   const SafeSchedule schedule = schedule_safely(pieces, outlook.sequences, outlook.caps, outlook.step);
   EQ_ASSERT(schedule.keeps_deadlines);
   Proposal proposal{.packed = Chosen(static_cast<size_t>(outlook.sequences)), .left = {}};
@@ -133,7 +134,7 @@ int64_t slowest_of(const Packed& packed) {
 
 /// Levels the chosen pieces: from where they were placed, and once more from nothing, longest first; whichever is
 /// faster.
-std::vector<std::vector<Held>> level_pieces(const Outlook& outlook, const Chosen& chosen) {
+Chosen level_pieces(const Outlook& outlook, const Chosen& chosen) {
   std::vector<Waiting> pieces;
   Packed placed;
   for (const auto& list : chosen) {
@@ -148,37 +149,83 @@ std::vector<std::vector<Held>> level_pieces(const Outlook& outlook, const Chosen
   refine_packing(placed, outlook.caps, moves);
   const Spread anew = spread_items(items_of(pieces), outlook.sequences, outlook.caps, moves);
   const bool faster = anew.left.empty() && slowest_of(anew.packed) < slowest_of(placed);
-  std::vector<std::vector<Held>> levelled;
+  Chosen levelled;
   for (const auto& list : faster ? anew.packed : placed) {
     levelled.emplace_back();
-    for (const Item& item : list) levelled.back().push_back(pieces[item.index].held);
+    for (const Item& item : list) levelled.back().push_back(pieces[item.index]);
   }
   return levelled;
+}
+
+/// Deals the pieces of each bucket to its sequences, all about the same tokens. Null where they do not fit, or are too
+/// few.
+std::optional<Chosen> deal_buckets(const Chosen& buckets, int64_t sequences, const Caps& caps) {
+  Chosen dealt;
+  for (const auto& bucket : buckets) {
+    std::vector<Item> items = items_of(bucket);
+    for (Item& item : items) item.time_ns = item.tokens;
+    const Spread spread = spread_items(std::move(items), sequences, caps, moves_of_a_sequence * sequences);
+    if (!spread.left.empty()) return std::nullopt;
+    for (const auto& list : spread.packed) {
+      if (list.empty()) return std::nullopt;
+      dealt.emplace_back();
+      for (const Item& item : list) dealt.back().push_back(bucket[item.index]);
+    }
+  }
+  return dealt;
 }
 
 bool trains_something(const Chosen& packed) {
   return std::any_of(packed.begin(), packed.end(), [](const auto& pieces) { return !pieces.empty(); });
 }
 
-Proposal propose(const Outlook& outlook, const LookAhead& effort, const std::vector<Waiting>& pieces,
-                 const std::vector<std::vector<Waiting>>& future) {
+/// What the search proposes, if it places all that is due.
+std::optional<Proposal> propose(const Outlook& outlook, const LookAhead& effort, const std::vector<Waiting>& pieces,
+                                const std::vector<std::vector<Waiting>>& future) {
   std::vector<Waiting> bigs;
   std::vector<Waiting> shorts;
-  for (const Waiting& piece : pieces) (is_big(piece, outlook.window_tokens) ? bigs : shorts).push_back(piece);
+  for (const Waiting& piece : pieces) (outlook.is_big(piece) ? bigs : shorts).push_back(piece);
   std::sort(bigs.begin(), bigs.end(), longer);
   const int64_t level = choose_level(outlook, effort, bigs, shorts, future);
-  Proposal proposal;
-  if (level >= 0) proposal = pack_to_level(outlook, bigs, shorts, level);
+  if (level < 0) return std::nullopt;
+  Proposal proposal = pack_to_level(outlook, bigs, shorts, level);
   // A step trains something as long as anything waits, also where waiting looks better.
-  if (level >= 0 && !trains_something(proposal.packed) && !pieces.empty())
+  if (!trains_something(proposal.packed) && !pieces.empty())
     proposal = pack_to_level(outlook, bigs, shorts,
                              std::max_element(pieces.begin(), pieces.end(), [](const Waiting& a, const Waiting& b) {
                                return a.time_ns < b.time_ns;
                              })->time_ns);
-  const bool safe = level >= 0 && proposal.complete &&
-                    (outlook.caps.max_delay_steps < 0 ||
-                     schedule_safely(proposal.left, outlook.sequences, outlook.caps, outlook.step + 1).keeps_deadlines);
-  return safe ? proposal : pack_safely(pieces, outlook);
+  if (!proposal.complete) return std::nullopt;
+  return proposal;
+}
+
+/// M sequences, where `together` consecutive ones are levelled as one bucket.
+Outlook outlook_of(const PlanInputs& inputs, const PackerState& state, int64_t together) {
+  const Limits& limits = inputs.limits;
+  const int64_t window_tokens = together * limits.window_tokens;
+  return {
+      .sequences = inputs.sequences() / together,
+      .window_tokens = window_tokens,
+      .window_ns = std::max<int64_t>(1, tokens_time_ns(inputs, window_tokens)),
+      .big_tokens = ceil_div(limits.window_tokens, 8),
+      .step = state.step,
+      .caps = {together * limits.max_tokens, mul_div(together, limits.max_documents, 1), inputs.delay.max_delay_steps}};
+}
+
+/// The sequences of the step by search, or null where it would endanger a deadline or its buckets cannot be dealt.
+std::optional<Proposal> search(const PlanInputs& inputs, const PackerState& state, int64_t together,
+                               const std::vector<Waiting>& pieces, const std::vector<std::vector<Waiting>>& future) {
+  const Outlook outlook = outlook_of(inputs, state, together);
+  const Outlook alone = outlook_of(inputs, state, 1);
+  std::optional<Proposal> proposal = propose(outlook, effort_for(inputs.limits), pieces, future);
+  if (!proposal || !schedule_safely(proposal->left, alone.sequences, alone.caps, alone.step + 1).keeps_deadlines)
+    return std::nullopt;
+  proposal->packed = level_pieces(outlook, proposal->packed);
+  if (together == 1) return proposal;
+  std::optional<Chosen> dealt = deal_buckets(proposal->packed, together, alone.caps);
+  if (!dealt) return std::nullopt;
+  proposal->packed = std::move(*dealt);
+  return proposal;
 }
 
 std::vector<Held> held_of(const std::vector<Waiting>& pieces) {
@@ -197,26 +244,29 @@ Violation impossible(const std::vector<Held>& pieces, const PlanInputs& inputs) 
 
 }  // namespace
 
-PackedStep pack_look_ahead(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state) {
-  const Outlook outlook{.sequences = inputs.sequences(),
-                        .window_tokens = inputs.limits.window_tokens,
-                        .window_ns = std::max<int64_t>(1, tokens_time_ns(inputs, inputs.limits.window_tokens)),
-                        .step = state.step,
-                        .caps = {inputs.limits.max_tokens, inputs.limits.max_documents, inputs.delay.max_delay_steps}};
-  Arrivals arrivals = let_arrive(inputs, corpus, state, outlook.caps);
+PackedStep pack_look_ahead(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state, int64_t together) {
+  EQ_ASSERT(together > 0 && inputs.mesh.dp % together == 0);
+  const Outlook alone = outlook_of(inputs, state, 1);
+  Arrivals arrivals = let_arrive(inputs, corpus, state, alone.caps);
   PackedStep step{.arrived = arrivals.positions,
                   .sequences = {},
                   .untrained = std::move(arrivals.untrained),
                   .after = state_after(state, arrivals),
                   .violations = {}};
-  if (!is_safe(inputs, arrivals, outlook.caps, state.step)) {
+  if (!is_safe(inputs, arrivals, alone.caps, state.step)) {
     step.violations.push_back(impossible(arrivals.pieces, inputs));
     return step;
   }
   const std::vector<Waiting> pieces = with_times(inputs, arrivals.pieces);
-  Proposal proposal = propose(outlook, effort_for(inputs.limits), pieces, known_future(inputs, corpus, step.after));
-  for (auto& list : level_pieces(outlook, proposal.packed)) step.sequences.push_back(sequence_of(std::move(list)));
-  step.after.held = held_of(proposal.left);
+  const auto future = known_future(inputs, corpus, step.after);
+  std::optional<Proposal> proposal = search(inputs, state, together, pieces, future);
+  if (!proposal && together > 1) proposal = search(inputs, state, 1, pieces, future);
+  if (!proposal) {
+    proposal = pack_safely(alone, pieces);
+    proposal->packed = level_pieces(alone, proposal->packed);
+  }
+  for (const auto& list : proposal->packed) step.sequences.push_back(sequence_of(held_of(list)));
+  step.after.held = held_of(proposal->left);
   std::sort(step.after.held.begin(), step.after.held.end(), arrived_before);
   return step;
 }

@@ -41,7 +41,7 @@ PackedStep pack(PackingRule rule, const PlanInputs& inputs, const Corpus& corpus
     case PackingRule::plain: return pack_plain(inputs, corpus, state);
     case PackingRule::fixed: return pack_fixed(inputs, corpus, state);
     case PackingRule::wlb: return pack_wlb(inputs, corpus, state);
-    case PackingRule::look_ahead: return pack_look_ahead(inputs, corpus, state);
+    case PackingRule::look_ahead: return pack_look_ahead(inputs, corpus, state, 1);
   }
   return {};
 }
@@ -141,20 +141,16 @@ void weigh(const PlanInputs& inputs, const std::vector<Sequence>& sequences, Ste
   step.pools = balance_of(pools.work, pools.lower_bound, total, inputs.mesh.dp / inputs.pool);
 }
 
-}  // namespace
-
-StepPlan plan_step(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state) {
-  const Stages stages = stages_of(inputs);
-  check_state(corpus, state);
-  PackedStep packed = pack(stages.packing, inputs, corpus, state);
+/// The step that a packing and a placement make.
+StepPlan assemble(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state, PackedStep packed,
+                  PlacementRule placement) {
   if (!packed.violations.empty()) {
     const Violation& first = packed.violations.front();
     throw InputError("the step cannot be packed: " + first.what, first.where,
                      "raise max_tokens, or relax the rule '" + first.rule + "'");
   }
-
   StepPlan step;
-  step.slots = place(stages.placement, inputs, packed.sequences);
+  step.slots = place(placement, inputs, packed.sequences);
   step.step = state.step;
   step.inputs_hash = hash_inputs(inputs);
   step.arrived = packed.arrived;
@@ -166,6 +162,46 @@ StepPlan plan_step(const PlanInputs& inputs, const Corpus& corpus, const PackerS
   step.untrained = std::move(packed.untrained);
   step.state_after = std::move(packed.after);
   return step;
+}
+
+/// What the step is predicted to last over what its documents take on level ranks, parts per million: by its bucket
+/// with the most work alone, so that the price of asking does not grow with the cluster.
+int64_t lost_ppm(const PlanInputs& inputs, const StepPlan& step) {
+  std::vector<int64_t> time;
+  int64_t total = 0;
+  for (const Sequence& sequence : step.sequences) {
+    time.push_back(sequence_work_ns(inputs, sequence) + tokens_time_ns(inputs, sequence.tokens()));
+    total += time.back();
+  }
+  const auto work = [&](const Bucket& bucket) {
+    int64_t sum = 0;
+    for (const SeqId id : bucket.sequences) sum += time[static_cast<size_t>(id.value)];
+    return sum;
+  };
+  const auto heaviest = std::max_element(step.buckets.begin(), step.buckets.end(),
+                                         [&](const Bucket& a, const Bucket& b) { return work(a) < work(b); });
+  if (total == 0) return ppm_one;
+  const int64_t lasts = bucket_time(inputs, plan_bucket(inputs, step, *heaviest)).total();
+  return mul_div(lasts, inputs.sequences() * ppm_one, total);
+}
+
+/// Look-ahead for a pool: buckets are levelled where sharing attention pays, else sequences.
+StepPlan look_ahead_for_pool(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state) {
+  StepPlan shared =
+      assemble(inputs, corpus, state, pack_look_ahead(inputs, corpus, state, inputs.pool), PlacementRule::as_it_comes);
+  StepPlan alone =
+      assemble(inputs, corpus, state, pack_look_ahead(inputs, corpus, state, 1), PlacementRule::longest_first);
+  return lost_ppm(inputs, alone) < lost_ppm(inputs, shared) ? alone : shared;
+}
+
+}  // namespace
+
+StepPlan plan_step(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state) {
+  const Stages stages = stages_of(inputs);
+  check_state(corpus, state);
+  if (stages.packing == PackingRule::look_ahead && stages.tiling == TilingRule::pooled && inputs.pool > 1)
+    return look_ahead_for_pool(inputs, corpus, state);
+  return assemble(inputs, corpus, state, pack(stages.packing, inputs, corpus, state), stages.placement);
 }
 
 }  // namespace equipoise

@@ -43,7 +43,7 @@ Outcome run_all(const PlanInputs& inputs, const Corpus& corpus) {
   PackerState state;
   std::vector<int64_t> arrived(corpus.documents.size(), 0);
   while (!is_finished(corpus, state)) {
-    const PackedStep step = pack_look_ahead(inputs, corpus, state);
+    const PackedStep step = pack_look_ahead(inputs, corpus, state, 1);
     EXPECT_TRUE(step.violations.empty());
     if (!step.violations.empty() || ++run.steps > 100'000) break;
     for (int64_t p = step.arrived.first; p < step.arrived.second; ++p) arrived[corpus.order[p].value] = state.step;
@@ -153,7 +153,7 @@ TEST(LookAhead, WithSmallMemoryAStepNeverHasMoreThanTwoStepsToChooseFrom) {
   const PlanInputs inputs = inputs_for(4, 4000, 4400, 8);
   const Corpus corpus = make_corpus(lengths, inputs.arrival);
   for (PackerState state; !is_finished(corpus, state);) {
-    const PackedStep step = pack_look_ahead(inputs, corpus, state);
+    const PackedStep step = pack_look_ahead(inputs, corpus, state, 1);
     int64_t tokens = 0;
     for (const Held& piece : state.held) tokens += piece.length_tokens;
     for (int64_t p = step.arrived.first; p < step.arrived.second; ++p) tokens += lengths[static_cast<size_t>(p)];
@@ -164,7 +164,7 @@ TEST(LookAhead, WithSmallMemoryAStepNeverHasMoreThanTwoStepsToChooseFrom) {
 
 TEST(LookAhead, ADocumentLongerThanAllStepsWithinTheBoundIsAViolationThatNamesIt) {
   const PlanInputs inputs = inputs_for(2, 100, 100, 1);
-  const PackedStep step = pack_look_ahead(inputs, make_corpus(Lengths{1000}, inputs.arrival), {});
+  const PackedStep step = pack_look_ahead(inputs, make_corpus(Lengths{1000}, inputs.arrival), {}, 1);
   ASSERT_EQ(step.violations.size(), 1);
   EXPECT_EQ(step.violations[0].rule, "delay within bound");
   EXPECT_EQ(step.violations[0].where, "document 0");
@@ -175,9 +175,9 @@ TEST(LookAhead, NoStateIsHiddenSoAStepFollowsFromTheSavedStateAlone) {
   const PlanInputs inputs = inputs_for(4, 1000, 1500, 4);
   const Corpus corpus = make_corpus(adversarial_stream(rng, 1000), inputs.arrival);
   for (PackerState state; !is_finished(corpus, state);) {
-    const PackedStep step = pack_look_ahead(inputs, corpus, state);
+    const PackedStep step = pack_look_ahead(inputs, corpus, state, 1);
     const PackerState copy = state;
-    EXPECT_EQ(pack_look_ahead(inputs, corpus, copy).sequences, step.sequences);
+    EXPECT_EQ(pack_look_ahead(inputs, corpus, copy, 1).sequences, step.sequences);
     state = step.after;
   }
 }
