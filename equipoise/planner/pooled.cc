@@ -17,14 +17,15 @@ std::span<const int64_t> pool_speeds(const PlanInputs& inputs, int64_t pool) {
   return std::span(inputs.speeds_ppt).subspan(pool * inputs.members(), inputs.members());
 }
 
-/// The node that each member of the pool stands in.
+/// The node that each member of the pool stands in; empty where it is the same.
 std::vector<int64_t> pool_nodes(const PlanInputs& inputs, int64_t pool) {
   std::vector<int64_t> nodes;
   for (int64_t replica = pool * inputs.pool; replica < (pool + 1) * inputs.pool; ++replica)
     for (int64_t cp_rank = 0; cp_rank < inputs.mesh.cp; ++cp_rank)
       nodes.push_back(global_rank(inputs.mesh, {.replica = replica, .stage = 0, .cp_rank = cp_rank, .tp_rank = 0}) /
                       inputs.mesh.ranks_per_node);
-  return nodes;
+  const bool one = std::all_of(nodes.begin(), nodes.end(), [&](int64_t node) { return node == nodes.front(); });
+  return one ? std::vector<int64_t>{} : nodes;
 }
 
 /// How long owners are searched, and with which effort candidates are judged.

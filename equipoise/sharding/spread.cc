@@ -28,27 +28,30 @@ std::vector<int64_t> even_shares(const Deal& deal, int64_t tokens) {
   return shares;
 }
 
-/// Gives the ranks, in this order, the next rows of the segment.
-void give_ranges(Deal& deal, int64_t segment, const std::vector<int64_t>& order, const std::vector<int64_t>& lengths,
-                 int64_t& begin) {
-  for (const int64_t rank : order) {
-    if (lengths[rank] > 0) give_rows(deal, segment, {begin, lengths[rank]}, deal.ranks[rank]);
-    begin += lengths[rank];
+/// How often the ranks take a range each, and whether every other time they do so from the last rank to the first.
+std::pair<int64_t, bool> passes_of(Ranges ranges) {
+  switch (ranges) {
+    case Ranges::one: return {1, false};
+    case Ranges::cyclic: return {2, false};
+    case Ranges::mirrored: return {2, true};
+    case Ranges::woven: return {4, true};
   }
+  return {1, false};
 }
 
 void place_spread(Deal& deal, int64_t segment, Ranges ranges) {
-  std::vector<int64_t> order(deal.ranks.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::vector<int64_t> late = even_shares(deal, deal.sequence.segments[segment].length_tokens);
+  const auto [passes, turns] = passes_of(ranges);
+  const auto cp = std::ssize(deal.ranks);
+  auto left = even_shares(deal, deal.sequence.segments[segment].length_tokens);
   int64_t begin = 0;
-  if (ranges != Ranges::one) {
-    std::vector<int64_t> early = late;
-    for (std::size_t rank = 0; rank < late.size(); ++rank) late[rank] -= early[rank] /= 2;
-    give_ranges(deal, segment, order, early, begin);
-    if (ranges == Ranges::mirrored) std::reverse(order.begin(), order.end());
-  }
-  give_ranges(deal, segment, order, late, begin);
+  for (int64_t pass = 0; pass < passes; ++pass)
+    for (int64_t i = 0; i < cp; ++i) {
+      const int64_t rank = turns && pass % 2 == 1 ? cp - 1 - i : i;
+      const int64_t length = left[rank] / (passes - pass);
+      if (length > 0) give_rows(deal, segment, {begin, length}, deal.ranks[rank]);
+      begin += length;
+      left[rank] -= length;
+    }
 }
 
 }  // namespace

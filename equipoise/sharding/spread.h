@@ -12,6 +12,7 @@ enum class Ranges {
   one,       ///< rank i the i-th range
   cyclic,    ///< ranges i and cp + i: an early and a late one
   mirrored,  ///< ranges i and 2 cp - 1 - i
+  woven,     ///< ranges i, 2 cp - 1 - i, 2 cp + i and 4 cp - 1 - i
 };
 
 /// How many of the longest segments are spread over all ranks of the context group, and how.
@@ -22,8 +23,8 @@ struct Spread {
 };
 
 /// What a search for owners tries beside the fewest ranks that hold a segment.
-inline constexpr std::array<Spread, 4> spreads = {
-    {{1, Ranges::one}, {1, Ranges::cyclic}, {1, Ranges::mirrored}, {2, Ranges::one}}};
+inline constexpr std::array<Spread, 5> spreads = {
+    {{1, Ranges::one}, {1, Ranges::cyclic}, {1, Ranges::mirrored}, {1, Ranges::woven}, {2, Ranges::one}}};
 
 /// Contiguous sharding whose longest segments, of those above a rank's share, are owned by all ranks: for a pool whose
 /// busiest ranks own a giant that everybody computes. All other segments as shard_sequence() deals them; ranks own

@@ -172,6 +172,12 @@ Gain Board::gain(int64_t column, int64_t piece, Range rows, MemberId member) con
   const MemberId home = pieces_[piece].owner;
   if (member != home) gain.traffic_ps = 2 * rows.length * query_ps(home, member);
   if (keys == before) return gain;
+  const bool stranger = pool_->nodes.empty() && member.value / pool_->cp != text.replica_in_pool;
+  if (stranger) {
+    gain.traffic_ps += 2 * (keys.length - before.length) * key_row_ps_[0];
+    gain.key_bytes = (keys.length - before.length) * held_row_bytes(*pool_);
+    return gain;
+  }
   for (int64_t p = text.first_piece; p < text.end_piece; ++p) {
     if (pieces_[p].owner == member) continue;
     const int64_t more = overlap(pieces_[p].rows, keys) - overlap(pieces_[p].rows, before);

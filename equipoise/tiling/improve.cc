@@ -111,10 +111,26 @@ int64_t choose_busy(Search& search) {
   return busy;
 }
 
+/// A slice, and the rows around it that lie together and have the same member, whoever owns them.
 struct Pick {
   int64_t column = 0;
   Slice slice;
+  Range run;
 };
+
+Pick pick_at(const Board& board, int64_t column, int64_t index) {
+  const auto slices = board.slices(column);
+  const auto follows = [&](int64_t i) {
+    return slices[i].member == slices[index].member && slices[i - 1].member == slices[index].member &&
+           slices[i - 1].rows.end() == slices[i].rows.begin;
+  };
+  int64_t first = index;
+  while (first > 0 && follows(first)) --first;
+  int64_t last = index;
+  while (last + 1 < std::ssize(slices) && follows(last + 1)) ++last;
+  const int64_t begin = slices[first].rows.begin;
+  return {column, slices[index], {begin, slices[last].rows.end() - begin}};
+}
 
 /// A random slice of a member in a random column of its own.
 std::optional<Pick> pick_of(Search& search, MemberId member) {
@@ -124,8 +140,8 @@ std::optional<Pick> pick_of(Search& search, MemberId member) {
   const auto slices = search.board.slices(column);
   const int64_t start = search.below(std::ssize(slices));
   for (int64_t i = 0; i < std::ssize(slices); ++i) {
-    const Slice& slice = slices[(start + i) % std::ssize(slices)];
-    if (slice.member == member) return Pick{column, slice};
+    const int64_t index = (start + i) % std::ssize(slices);
+    if (slices[index].member == member) return pick_at(search.board, column, index);
   }
   return std::nullopt;
 }
@@ -136,13 +152,38 @@ std::optional<Pick> pick_for(Search& search, int64_t busy) {
   if (owned.empty() || search.below(4) == 0) return pick_of(search, MemberId{busy});
   const int64_t column = owned[search.below(std::ssize(owned))];
   const auto slices = search.board.slices(column);
-  return Pick{column, slices[search.below(std::ssize(slices))]};
+  return pick_at(search.board, column, search.below(std::ssize(slices)));
 }
 
-MemberId choose_taker(Search& search, const Pick& pick) {
+/// Work of rows of one run on a member.
+int64_t work_of(const Board& board, int64_t column, Range rows, MemberId member) {
+  int64_t work = 0;
+  for (int64_t row = rows.begin; row < rows.end();) {
+    const Slice& slice = board.slice_at(column, row);
+    const int64_t end = std::min(rows.end(), slice.rows.end());
+    work += board.work(slice.piece, {row, end - row}, member);
+    row = end;
+  }
+  return work;
+}
+
+/// Gives rows of one run, slice by slice; false where the member's cap would be passed.
+bool give_run(Search& search, int64_t column, Range rows, MemberId to) {
+  for (int64_t row = rows.begin; row < rows.end();) {
+    const Slice& slice = search.board.slice_at(column, row);
+    const Range part{row, std::min(rows.end(), slice.rows.end()) - row};
+    if (!meets_cap(search.board, column, slice.piece, part, to)) return false;
+    give(search, column, part, to);
+    row = part.end();
+  }
+  return true;
+}
+
+/// The owner of the slice, or for the whole run one who has keys of the column, or anybody.
+MemberId choose_taker(Search& search, Pick& pick) {
   const auto needs = search.board.needs(pick.column);
   switch (search.below(4)) {
-    case 0: return search.board.pieces()[pick.slice.piece].owner;
+    case 0: pick.run = pick.slice.rows; return search.board.pieces()[pick.slice.piece].owner;
     case 1: return MemberId{search.below(search.board.members())};
     default: return needs[search.below(std::ssize(needs))].member;
   }
@@ -152,9 +193,10 @@ int64_t room(const Search& search, MemberId member) {
   return search.capacity[member.value] - search.board.tally(member).work_ns;
 }
 
-/// The whole slice, or sometimes a random part of its top or bottom.
-Range choose_rows(Search& search, const Slice& slice) {
-  if (search.below(part_of_tries) > 0) return slice.rows;
+/// The whole run, or sometimes a random part of the slice's top or bottom.
+Range choose_rows(Search& search, const Pick& pick) {
+  const Slice& slice = pick.slice;
+  if (search.below(part_of_tries) > 0) return pick.run;
   const int64_t work = slice.work_ns * (1 + search.below(7)) / 8;
   return search.below(2) == 0 ? top_rows(search.board, slice, work, slice.member)
                               : bottom_rows(search.board, slice, work, slice.member);
@@ -181,10 +223,11 @@ bool make_room(Search& search, MemberId taker, MemberId giver, int64_t column, i
     if (!pick || pick->column == column) continue;
     const int64_t missing = work_ns - room(search, taker);
     const int64_t allowed = room(search, giver) + work_ns;
-    const bool whole = pick->slice.work_ns <= missing || (pick->slice.work_ns <= allowed && search.below(2) == 0);
-    const Range rows = whole ? pick->slice.rows : rows_above(search, pick->slice, missing);
-    if (board.work(pick->slice.piece, rows, giver) > allowed) continue;
-    if (meets_cap(board, pick->column, pick->slice.piece, rows, giver)) give(search, pick->column, rows, giver);
+    const int64_t run = work_of(board, pick->column, pick->run, giver);
+    const bool whole = run <= missing || (run <= allowed && search.below(2) == 0);
+    const Range rows = whole ? pick->run : rows_above(search, pick->slice, missing);
+    if (!whole && board.work(pick->slice.piece, rows, giver) > allowed) continue;
+    if (!give_run(search, pick->column, rows, giver)) return false;
   }
   return room(search, taker) >= work_ns;
 }
@@ -192,16 +235,16 @@ bool make_room(Search& search, MemberId taker, MemberId giver, int64_t column, i
 /// One random exchange; whether it was made.
 bool exchange(Search& search) {
   Board& board = search.board;
-  const auto pick = pick_for(search, choose_busy(search));
+  auto pick = pick_for(search, choose_busy(search));
   if (!pick) return false;
   const MemberId giver = pick->slice.member;
   const MemberId taker = choose_taker(search, *pick);
   if (giver == taker) return false;
-  const Range rows = choose_rows(search, pick->slice);
-  if (rows.length == 0 || !meets_cap(board, pick->column, pick->slice.piece, rows, taker)) return false;
-  const int64_t work = board.work(pick->slice.piece, rows, taker);
+  const Range rows = choose_rows(search, *pick);
+  if (rows.length == 0) return false;
+  const int64_t work = work_of(board, pick->column, rows, taker);
   if (!make_room(search, taker, giver, pick->column, work)) return false;
-  give(search, pick->column, rows, taker);
+  if (!give_run(search, pick->column, rows, taker)) return false;
   return room(search, taker) >= 0 && room(search, giver) >= 0;
 }
 

@@ -26,10 +26,7 @@ struct Rule {
   int64_t kept_ppm;
 };
 
-constexpr Rule rules[] = {{HandOut::from_longest_prefix, 300'000},
-                          {HandOut::to_largest_spare, 300'000},
-                          {HandOut::from_longest_prefix, 600'000},
-                          {HandOut::to_largest_spare, 0}};
+constexpr Rule rules[] = {{HandOut::from_longest_prefix, 300'000}, {HandOut::to_largest_spare, 300'000}};
 
 /// How much is searched: rules tried, random exchanges for each member before the best rule is chosen, and after.
 struct Budget {
@@ -41,8 +38,8 @@ struct Budget {
 Budget budget_of(Effort effort) {
   switch (effort) {
     case Effort::fast: return {.rules = 1, .tries_before = 0, .tries_after = 0};
-    case Effort::normal: return {.rules = 2, .tries_before = 0, .tries_after = 150};
-    case Effort::thorough: return {.rules = 4, .tries_before = 250, .tries_after = 1500};
+    case Effort::normal: return {.rules = 2, .tries_before = 0, .tries_after = 120};
+    case Effort::thorough: return {.rules = 2, .tries_before = 500, .tries_after = 1200};
   }
   return {};
 }
