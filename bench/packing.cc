@@ -288,7 +288,7 @@ BENCHMARK(heap_lpt)
     ->Args({1'000'000, 8192})
     ->UseManualTime()
     ->Unit(benchmark::kMillisecond);
-// A million documents in tuples of 8192 take it minutes.
+// Not a million documents: in tuples of 8192 they take it minutes.
 BENCHMARK(karmarkar_karp)->Args({8192, 64})->Args({131'072, 1024})->UseManualTime()->Unit(benchmark::kMillisecond);
 
 }  // namespace
