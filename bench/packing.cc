@@ -117,7 +117,7 @@ void step(benchmark::State& state) {
   int64_t full_steps = 0;  // the last ones, when nothing arrives any more, only drain
   for (auto _ : state) {
     PackedStep packed;
-    const double seconds = seconds_of([&] { packed = pack_look_ahead(inputs, corpus, packer); });
+    const double seconds = seconds_of([&] { packed = pack_look_ahead(inputs, corpus, packer, 1); });
     state.SetIterationTime(seconds);
     slowest_seconds = std::max(slowest_seconds, seconds);
     packer = packed.after;

@@ -57,11 +57,10 @@ PackedStep pack_wlb(const PlanInputs& inputs, const Corpus& corpus, const Packer
 /// Packs whole documents into M sequences of at most S_max tokens so that predicted time is level, looking ahead at the
 /// arrivals of the next steps: long documents wait for steps in which others match them.
 ///
-/// together   sequences, one after another, that share their attention: 1, or the pool's replicas (a divisor of dp).
-/// With
-///            more than one their buckets are levelled, and within a bucket sequences get about the same tokens, as its
-///            linear part waits for the fullest; where that finds no room or endangers the bound, sequences are
-///            levelled.
+/// together  sequences, one after another, that share their attention: 1, or the pool's replicas (a divisor of dp).
+///           With more than one their buckets are levelled, and within a bucket sequences get about the same tokens, as
+///           its linear part waits for the fullest; where that finds no room or endangers the bound, sequences are
+///           levelled.
 /// Guarantee: no document is trained more than max_delay_steps (>= 0) after it arrived. Documents arrive by tokens as
 /// room_for_arrivals says, and fewer where more could not surely be trained in time.
 /// With small memory (S_max of at most 1.1 S) sequences are either full or level, seldom both: level steps train fewer
