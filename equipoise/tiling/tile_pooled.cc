@@ -3,7 +3,6 @@
 // make the busiest link less busy.
 
 #include <algorithm>
-#include <optional>
 
 #include "equipoise/cost/cost.h"
 #include "equipoise/model/work.h"
@@ -132,14 +131,18 @@ Placed place(const PooledTiling& pool, std::vector<HomePiece> pieces, const std:
 Placed search(const PooledTiling& pool, const std::vector<HomePiece>& home, const std::vector<int64_t>& capacity) {
   const Budget budget = budget_of(pool.effort);
   const auto members = static_cast<int64_t>(capacity.size());
-  std::optional<Placed> best;
-  for (int64_t i = 0; i < budget.rules; ++i) {
-    Placed placed = place(pool, home, capacity, rules[i]);
+  const auto try_rule = [&](const Rule& rule) {
+    Placed placed = place(pool, home, capacity, rule);
     improve(placed.board, placed.capacity, budget.tries_before * members);
-    if (!best || most_traffic_ps(placed.board) < most_traffic_ps(best->board)) best = std::move(placed);
+    return placed;
+  };
+  Placed best = try_rule(rules[0]);
+  for (int64_t i = 1; i < budget.rules; ++i) {
+    Placed other = try_rule(rules[i]);
+    if (most_traffic_ps(other.board) < most_traffic_ps(best.board)) best = std::move(other);
   }
-  improve(best->board, best->capacity, budget.tries_after * members);
-  return std::move(*best);
+  improve(best.board, best.capacity, budget.tries_after * members);
+  return best;
 }
 
 std::vector<int64_t> traffic_of(const Board& board) {
