@@ -43,14 +43,14 @@ def pooled(attention, micro):
     return lambda: torch.autograd.grad(attention(q, k, v, exchange), (q, k, v), grad_out)
 
 
-def kernels_of_the_bucket():
-    """A function that calls the stock kernels, forward and backward, for every document of both ranks."""
+def kernels(lengths):
+    """A function that calls the stock kernels, forward and backward, for every document."""
     forward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
     backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
     torch.manual_seed(0)
     documents = [
         [torch.randn(length, heads, SIZE).transpose(0, 1).unsqueeze(0) for heads in (QUERY, KV, KV, QUERY)]
-        for length in LENGTHS
+        for length in lengths
     ]
 
     def run():
@@ -76,7 +76,7 @@ def measure(rank, folder, options, results):
     dist.init_process_group("gloo", store=dist.FileStore(f"{folder}/store", 2), rank=rank, world_size=2)
     attention = eq.PooledAttention(eq.pool_groups(eq.Mesh(dp=2), pool=2))
     runs = {name: pooled(attention, plan(name, options.hardware, rank)) for name in STRATEGIES}
-    runs["ideal"] = kernels_of_the_bucket()
+    runs["ideal"] = kernels(LENGTHS)
     samples = {name: [] for name in runs}
     for turn in range(options.turns + 1):
         for name, run in runs.items():

@@ -9,8 +9,8 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <fstream>
 #include <functional>
 #include <iostream>
@@ -51,6 +51,7 @@ std::vector<int64_t> draw_lengths(int64_t tokens) {
 
 std::vector<int64_t> read_lengths(const char* path) {
   std::ifstream file(path);
+  if (!file) throw InputError("the file cannot be opened", path, "give a file of lengths");
   std::vector<int64_t> lengths;
   for (int64_t length = 0; file >> length;) lengths.push_back(length);
   if (!file.eof()) throw InputError("not all of it are lengths", path, "give one whole number a line");
@@ -82,6 +83,8 @@ std::vector<Sequence> pack(const PlanInputs& inputs, std::span<const int64_t> le
     if (state.step >= warm_up_steps) sequences.insert(sequences.end(), step.sequences.begin(), step.sequences.end());
     state = std::move(step.state_after);
   }
+  if (sequences.empty())
+    throw InputError("the documents end before step " + std::to_string(warm_up_steps), "lengths", "give more of them");
   return sequences;
 }
 
@@ -104,21 +107,21 @@ std::vector<Way> ways() {
 
 struct Outcome {
   double of_ideal = 0;
-  double decision_us = 0;  ///< of one sequence, mean
+  double decision_us = 0;  ///< processor time for one sequence, mean
 };
 
 Outcome try_way(const Way& way, const PlanInputs& inputs, const std::vector<Sequence>& sequences) {
   std::vector<Sharding> shardings;
-  const auto begin = std::chrono::steady_clock::now();
+  const std::clock_t begin = std::clock();
   for (const Sequence& sequence : sequences) shardings.push_back(way.shard(inputs, sequence));
-  const std::chrono::duration<double, std::micro> taken = std::chrono::steady_clock::now() - begin;
+  const double taken_us = 1e6 * static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
   double slowest = 0;
   double work = 0;
   for (size_t s = 0; s < sequences.size(); ++s) {
     slowest += static_cast<double>(slowest_rank_ns(inputs, sequences[s], shardings[s]));
     work += static_cast<double>(sequence_work_ns(inputs, sequences[s]));
   }
-  return {slowest * static_cast<double>(inputs.mesh.cp) / work, taken.count() / static_cast<double>(sequences.size())};
+  return {slowest * static_cast<double>(inputs.mesh.cp) / work, taken_us / static_cast<double>(sequences.size())};
 }
 
 void show_instance(const char* packing, PlanInputs inputs, const std::vector<Sequence>& sequences) {
@@ -126,8 +129,9 @@ void show_instance(const char* packing, PlanInputs inputs, const std::vector<Seq
   for (const Sequence& sequence : sequences) documents += sequence.segments.size();
   for (const int64_t cp : {2, 4, 8}) {
     inputs.mesh.cp = cp;
-    std::printf("%7ld  %-10s %9.1f %3ld", static_cast<long>(inputs.limits.window_tokens), packing,
-                static_cast<double>(documents) / static_cast<double>(sequences.size()), static_cast<long>(cp));
+    std::printf("%7ld  %-10s %9zu %9.1f %3ld", static_cast<long>(inputs.limits.window_tokens), packing,
+                sequences.size(), static_cast<double>(documents) / static_cast<double>(sequences.size()),
+                static_cast<long>(cp));
     double decision_us = 0;
     for (const Way& way : ways()) {
       const Outcome outcome = try_way(way, inputs, sequences);
@@ -141,8 +145,8 @@ void show_instance(const char* packing, PlanInputs inputs, const std::vector<Seq
 void show_all(const char* path) {
   std::printf(
       "Attention time of the slowest rank over the ideal: one causal layer of llama3-8b on h100, forward and\n"
-      "backward, means over 64 sequences\n");
-  std::printf("%7s  %-10s %9s %3s", "window", "packing", "documents", "cp");
+      "backward, means over sequences\n");
+  std::printf("%7s  %-10s %9s %9s %3s", "window", "packing", "sequences", "documents", "cp");
   for (const Way& way : ways()) std::printf(" %16s", way.name);
   std::printf(" %12s\n", "adaptive, us");
   for (const int64_t window : {65536, 131072}) {

@@ -54,9 +54,8 @@ std::vector<DealtRange> deal_blocks(int64_t tokens, int64_t places, int64_t bloc
 bool fits(const std::vector<DealtRange>& ranges, const std::vector<RankRoom*>& ranks) {
   std::vector<int64_t> rooms;
   for (const RankRoom* rank : ranks) rooms.push_back(rank->room_tokens);
-  for (const DealtRange& range : ranges)
-    if ((rooms[range.place] -= range.tokens.length) < 0) return false;
-  return true;
+  for (const DealtRange& range : ranges) rooms[range.place] -= range.tokens.length;
+  return std::all_of(rooms.begin(), rooms.end(), [](int64_t room) { return room >= 0; });
 }
 
 /// Cuts a segment zigzag over the fewest ranks, `least` or more, whose rooms hold it: in whole blocks where they can,
