@@ -91,9 +91,7 @@ void init_steps(nb::module_& module) {
       .def("hash", &hash_step);
   module.def("make_corpus", &make_documents, Unlocked());
   module.def("make_state", &make_state);
-  module.def("check_lengths", [](const Corpus& corpus, const PlanInputs& inputs) {
-    check_lengths(corpus, inputs.limits.window_tokens, inputs.arrival.overlong);
-  });
+  module.def("check_corpus", [](const Corpus& corpus, const PlanInputs& inputs) { check_corpus(inputs, corpus); });
   module.def("default_max_delay",
              [](const std::string& strategy) { return default_max_delay(parse_strategy(strategy)); });
   module.def("check_strategy", [](const PlanInputs& inputs) { stages_of(inputs); });

@@ -6,6 +6,7 @@
 #include "equipoise/base/errors.h"
 #include "equipoise/cost/hardware.h"
 #include "equipoise/packing/arrival.h"
+#include "equipoise/planner/planner.h"
 #include "equipoise/planner/presets.h"
 #include "io/hardware_file.h"
 #include "io/lengths.h"
@@ -133,7 +134,7 @@ Pairs shown_inputs(const PlanningFlags& flags, const PlanInputs& inputs) {
 
 Corpus read_corpus(const PlanningFlags& flags, const PlanInputs& inputs) {
   const Corpus corpus = make_corpus(read_lengths(flags.lengths), inputs.arrival);
-  check_lengths(corpus, inputs.limits.window_tokens, inputs.arrival.overlong);
+  check_corpus(inputs, corpus);
   return corpus;
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "equipoise/base/errors.h"
 #include "equipoise/base/integers.h"
 #include "equipoise/cost/cost.h"
 #include "equipoise/packing/deadlines.h"
@@ -238,7 +239,7 @@ std::vector<Held> held_of(const std::vector<Waiting>& pieces) {
 Violation impossible(const std::vector<Held>& pieces, const PlanInputs& inputs) {
   return {"delay within bound", "document " + std::to_string(pieces.front().document.value),
           std::to_string(pieces.size()) + " pieces of " + std::to_string(inputs.limits.window_tokens) +
-              " tokens cannot be trained within " + std::to_string(inputs.delay.max_delay_steps) + " steps of " +
+              " tokens cannot be trained within " + std::to_string(inputs.delay.max_delay_steps + 1) + " steps of " +
               std::to_string(inputs.sequences()) + " sequences"};
 }
 
@@ -269,6 +270,21 @@ PackedStep pack_look_ahead(const PlanInputs& inputs, const Corpus& corpus, const
   step.after.held = held_of(proposal->left);
   std::sort(step.after.held.begin(), step.after.held.end(), arrived_before);
   return step;
+}
+
+void check_promise(const PlanInputs& inputs, const Corpus& corpus) {
+  const int64_t window = inputs.limits.window_tokens;
+  const auto longest =
+      std::max_element(corpus.documents.begin(), corpus.documents.end(),
+                       [](const Document& a, const Document& b) { return a.length_tokens < b.length_tokens; });
+  if (longest == corpus.documents.end() || inputs.arrival.overlong != Overlong::split) return;
+  std::vector<Held> pieces;
+  for (int64_t begin = 0; begin < longest->length_tokens; begin += window)
+    pieces.push_back({longest->id, begin, std::min(window, longest->length_tokens - begin), 0, -1});
+  const Outlook alone = outlook_of(inputs, {}, 1);
+  if (schedule_safely(with_times(inputs, pieces), alone.sequences, alone.caps, 0).keeps_deadlines) return;
+  const Violation found = impossible(pieces, inputs);
+  throw InputError(found.what, found.where, "raise max_delay or max_tokens, or truncate or drop over-long documents");
 }
 
 }  // namespace equipoise

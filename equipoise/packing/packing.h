@@ -67,8 +67,13 @@ PackedStep pack_wlb(const PlanInputs& inputs, const Corpus& corpus, const Packer
 /// tokens than S a sequence, so a run takes more steps. The policy is a trade: what waits and how small a step is cost
 /// twice as much or more, and what arrives is held back at a backlog of half a step to a whole one, the more the longer
 /// documents may wait.
-/// Violation "delay within bound": one document whose pieces alone do not fit into max_delay_steps + 1 steps.
-/// Cost: O(beam * levels * long documents * M) a step. Errors as take_arrivals. Source: ours.
+/// Violation "delay within bound", which check_promise foresees: one document whose pieces alone do not fit into
+/// max_delay_steps + 1 steps. Cost: O(beam * levels * long documents * M) a step. Errors as take_arrivals. Source:
+/// ours.
 PackedStep pack_look_ahead(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state, int64_t together);
+
+/// Refuses a corpus that pack_look_ahead would refuse in a later step: with a document so long that its pieces do not
+/// fit into the max_delay_steps + 1 steps that they may take. Errors: InputError with the document.
+void check_promise(const PlanInputs& inputs, const Corpus& corpus);
 
 }  // namespace equipoise

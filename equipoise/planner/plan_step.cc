@@ -204,4 +204,9 @@ StepPlan plan_step(const PlanInputs& inputs, const Corpus& corpus, const PackerS
   return assemble(inputs, corpus, state, pack(stages.packing, inputs, corpus, state), stages.placement);
 }
 
+void check_corpus(const PlanInputs& inputs, const Corpus& corpus) {
+  check_lengths(corpus, inputs.limits.window_tokens, inputs.arrival.overlong);
+  if (stages_of(inputs).packing == PackingRule::look_ahead) check_promise(inputs, corpus);
+}
+
 }  // namespace equipoise

@@ -21,6 +21,11 @@ namespace equipoise {
 /// nothing left to plan (is_finished).
 StepPlan plan_step(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state);
 
+/// Refuses a corpus that a later step would refuse, so that a long run ends before it begins. Requires
+/// validate(inputs). Errors: InputError under policy error for the first document by id that is longer than the window,
+/// and for one too long for the promised delay.
+void check_corpus(const PlanInputs& inputs, const Corpus& corpus);
+
 /// Plans one bucket: sharding, tiling, exchange. A rank calls it for its own pool only, so its cost does not grow with
 /// the cluster.
 BucketPlan plan_bucket(const PlanInputs& inputs, const StepPlan& step, const Bucket& bucket);

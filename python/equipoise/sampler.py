@@ -204,7 +204,7 @@ def make_corpus(core: _core.PlanInputs, lengths: Any, loss_tokens: Any) -> _core
             f"{len(targets)} loss_tokens for {len(tokens)} documents, field loss_tokens: give one for each document"
         )
     corpus = _core.make_corpus(tokens, targets, core.arrival)
-    _core.check_lengths(corpus, core)
+    _core.check_corpus(corpus, core)
     return corpus
 
 

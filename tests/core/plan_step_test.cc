@@ -208,5 +208,24 @@ TEST(PlanStep, EveryCheckerIsContentWithEveryStepOfRandomRuns) {
   }
 }
 
+TEST(CheckCorpus, ADocumentTooLongForThePromisedDelayIsRefusedBeforeTheFirstStep) {
+  PlanInputs inputs = inputs_for(2, 100, Strategy::equipoise);
+  inputs.delay.max_delay_steps = 2;  // three steps of two sequences hold six pieces
+  EXPECT_NO_THROW(check_corpus(inputs, make_corpus(Lengths{5, 600, 7}, inputs.arrival)));
+  const Corpus corpus = make_corpus(Lengths{5, 601, 7}, inputs.arrival);
+  try {
+    check_corpus(inputs, corpus);
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_NE(std::string(error.what())
+                  .find("7 pieces of 100 tokens cannot be trained within 3 steps of 2 sequences, "
+                        "document 1"),
+              std::string::npos)
+        << error.what();
+  }
+  inputs.arrival.overlong = Overlong::truncate;
+  EXPECT_NO_THROW(check_corpus(inputs, corpus));
+}
+
 }  // namespace
 }  // namespace equipoise
