@@ -158,7 +158,7 @@ def solve_window(window: Window, seconds: float) -> tuple[float, float, float, f
     """Over the mean sequence, summed over the steps: the packing's slowest, the solver's, its bound; and seconds."""
     import time
 
-    from exact_packing import Problem, solve, step_costs
+    from _exact_packing import Problem, solve, step_costs
 
     problem = Problem(window.costs, window.tokens, window.steps, window.sequences, window.cap)
     began = time.perf_counter()

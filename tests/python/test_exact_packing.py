@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import equipoise as eq
-from exact_packing import Problem, solve, step_costs
+from _exact_packing import Problem, solve, step_costs
 
 HARDWARE = Path(__file__).parents[2] / "bench" / "flops_hardware.json"
 
