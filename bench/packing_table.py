@@ -49,8 +49,8 @@ QUEUES = {
 WHY = """\
 Where figures differ from the paper's: its documents are not public. `up` is a public histogram that very probably is
 its job's, with documents above half a window drawn 2.2 times as often; `raw` is the histogram itself. The paper cuts
-documents at the borders of micro-batches, here they stay whole, which costs the queues 1 to 2 points. Its times are of
-Python and of a commercial solver; here of C++ and of HiGHS within a time limit, so exact rows show the best found and
+documents at the borders of micro-batches, which flatters; here they stay whole. Its times are of Python and of a
+commercial solver; here of C++ and of HiGHS within a time limit, so exact rows show the best found and
 the proven bound. `fixed` lets sequences of like work share a step, which its text does not say; window 8 gains most."""
 
 
