@@ -64,13 +64,9 @@ def compare(run: Run, mesh: DeviceMesh, place: Place) -> int:
     }
     progress = Progress(run.options.steps) if run.world.rank == 0 else None
     steps, drawings = [], []
-    while (planned := [next(side.plans, None) for side in sides.values()]) and all(planned):
-        row = {}
-        for (name, side), (_, step) in zip(sides.items(), planned, strict=True):
-            dist.barrier()  # both strategies begin with all ranks ready
-            row[name] = measure(side.trainer, step, run)
+    for row, drawing in take_turns(sides, run):
         steps.append(row)
-        drawings.append(planned[1][1].micro_steps[0].drawing())
+        drawings.append(drawing)
         if progress:
             progress.show(len(steps), describe(row))
     if progress is None:
@@ -84,6 +80,21 @@ def make_side(run: Run, mesh: DeviceMesh, hardware: str, place: Place) -> Side:
     groups = eq.pool_groups(mesh, inputs.pool, timedelta(seconds=run.options.timeout))
     attention = eq.PooledAttention(groups)
     return Side(inputs, make_trainer(run.options, mesh, attention, run.corpus), planned_steps(run, inputs, place))
+
+
+def take_turns(sides: dict[str, Side], run: Run) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """One step of each side, and a drawing of the last one's, until a side has no more.
+
+    A side is asked for its step when its turn comes, so that it is its own next plan that is made beside it."""
+    while True:
+        row = {}
+        for name, side in sides.items():
+            if (planned := next(side.plans, None)) is None:
+                return
+            step = planned[1]
+            dist.barrier()  # both strategies begin with all ranks ready
+            row[name] = measure(side.trainer, step, run)
+        yield row, step.micro_steps[0].drawing()
 
 
 def measure(trainer: Trainer, step: Any, run: Run) -> dict[str, Any]:
@@ -104,6 +115,8 @@ def measure(trainer: Trainer, step: Any, run: Run) -> dict[str, Any]:
         "step_s": max(cost.step_s),
         "attention_s": max(cost.attention_s),
         "work_s": cost.work_s,
+        "planning_s": max(cost.planning_s),
+        "exposed_s": max(cost.exposed_s),
         "predicted_ns": predicted_ns,
         "moved_bytes": sum(moved_bytes),  # forward
         "lower_bound": step.balance["pools"]["lower_bound_ppm"] / 1e6,
@@ -180,6 +193,8 @@ def result_table(strategy: str, summary: dict[str, Any], same_segments: bool) ->
             f"{'medians of a step':34}{'plain':>12}{strategy:>12}",
             row("tokens", "tokens", 1, ".0f"),
             row("step, ms", "step_s", 1e3, ".0f"),
+            row("planning of the slowest rank, ms", "planning_s", 1e3, ".1f"),
+            row("waited for plans, % of all time", "exposed_share", 1e2, ".2f"),
             row("attention of the slowest rank, ms", "attention_s", 1e3, ".0f"),
             row("imbalance, measured", "measured_imbalance"),
             row("imbalance, predicted", "predicted_imbalance"),

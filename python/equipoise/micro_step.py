@@ -1,6 +1,7 @@
 """One micro-step of one rank: its rows, and what its attention exchanges.
 
-Rows are known at once; programs, loads and drawings are made when they are asked for, and before pickling.
+Rows and programs are known at once; what they are compared with and drawings are made when they are asked for, and
+before pickling.
 """
 
 from __future__ import annotations
@@ -57,6 +58,8 @@ class MicroStep:
         self._fill_rows(segments, pieces, np.array(extents, np.int64))
         self._made: dict[Any, Any] = {}
         self._source: tuple[Any, ...] | None = (sampler.core, bucket, replica_in_pool, sampler.place, step)
+        for mask in range(len(sampler.core.masks)):
+            self.exchange(mask)
 
     def _fill_rows(self, segments: np.ndarray, pieces: np.ndarray, extents: np.ndarray) -> None:
         segment, begin, length = pieces.T

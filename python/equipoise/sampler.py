@@ -1,7 +1,8 @@
 """The sampler: one optimizer step of this rank at a time, planned from lengths alone.
 
 Every rank plans the global part of each step by itself and gets the same; its own bucket it plans alone with the other
-members of its pool. What a step holds for this rank are its rows in the order of its tensors.
+members of its pool. What a step holds for this rank are its rows in the order of its tensors. While the caller runs a
+step, a thread plans the next.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from equipoise import _core
+from equipoise.ahead import Planning, planned_ahead
 from equipoise.inputs import PlanInputs, integer, integers, items
 from equipoise.micro_step import MicroStep, Place
 
@@ -27,8 +29,10 @@ class Step:
     order of the plan's sequences. delays: int64 [segments]: the steps that each waited, step - step of arrival. What
     waits after the step is state_after["held"], rows of document, first token, tokens, step of arrival and queue; a
     strategy that holds no documents leaves only the rest of one that is longer than the step. equipoise.delays counts
-    both.
+    both. planning: the seconds that planning it took, and those that the caller waited for it.
     """
+
+    planning: Planning  # known when the step is handed out
 
     def __init__(self, plan: _core.StepPlan, sampler: StepSampler, before: _core.PackerState) -> None:
         self.step: int = plan.step
@@ -89,6 +93,12 @@ class StepSampler:
         self.start = _core.make_state(0, 0, 0, []) if state is None else self.load(state)
 
     def __iter__(self) -> Iterator[Step]:
+        for step, planning in planned_ahead(self.plan_steps()):
+            step.planning = planning
+            yield step
+
+    def plan_steps(self) -> Iterator[Step]:
+        """One after another, each when it is asked for."""
         state = self.start
         while not _core.is_finished(self.corpus, state):
             plan = _core.plan_step(self.core, self.corpus, state)

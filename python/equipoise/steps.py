@@ -44,6 +44,8 @@ class StepCost:
     step_s: list[float]
     attention_s: list[float]  # from call to return, waiting included
     work_s: list[float]  # what the rank's own thread ran inside attention
+    planning_s: list[float]  # beside the step before
+    exposed_s: list[float]  # of planning, what the rank waited for before the step; not in step_s
 
 
 def make_trainer(options: Options, mesh: DeviceMesh, attend, corpus: Corpus) -> Trainer:
@@ -82,7 +84,8 @@ def train_step(trainer: Trainer, step) -> StepCost:
         loss += part.detach()
     trainer.optimizer.step()
     trainer.optimizer.zero_grad()
-    return gather_cost(trainer, loss, (tokens, targets), time.perf_counter() - began)
+    local = [float(loss), time.perf_counter() - began, *trainer.attention.take().seconds, *step.planning]
+    return gather_cost(local, tokens, targets)
 
 
 def load(corpus: Corpus, micro) -> tuple[Tensor, Tensor, Tensor]:
@@ -115,11 +118,10 @@ def micro_loss(model: FSDPModule, micro, batch: tuple[Tensor, Tensor, Tensor]) -
     return F.cross_entropy(logits.float(), labels, ignore_index=IGNORED, reduction="sum")
 
 
-def gather_cost(trainer: Trainer, loss: Tensor, counts: tuple[int, int], seconds: float) -> StepCost:
-    spent = trainer.attention.take()
-    own = torch.tensor([float(loss), seconds, spent.wall_ns / 1e9, spent.thread_ns / 1e9], dtype=torch.float64)
+def gather_cost(local: list[float], tokens: int, targets: int) -> StepCost:
+    """local: loss, then the lists of StepCost in their order, of this rank."""
+    own = torch.tensor(local, dtype=torch.float64)
     by_rank = [torch.empty_like(own) for _ in range(dist.get_world_size())]
     dist.all_gather(by_rank, own)
-    losses, step_s, attention_s, work_s = torch.stack(by_rank, dim=1).tolist()
-    tokens, targets = counts
-    return StepCost(sum(losses), tokens, targets, step_s, attention_s, work_s)
+    losses, *seconds = torch.stack(by_rank, dim=1).tolist()
+    return StepCost(sum(losses), tokens, targets, *seconds)

@@ -1,4 +1,4 @@
-"""The record of a comparison in a few numbers: medians, ratios, losses, delays."""
+"""The record of a comparison in a few numbers: medians, ratios, losses, delays, planning."""
 
 import statistics
 from typing import Any
@@ -19,6 +19,7 @@ def summarise(record: dict[str, Any]) -> dict[str, Any]:
         result[name] = {
             "tokens": statistics.median(step["tokens"] for step in side),
             "step_s": statistics.median(step["step_s"] for step in side),
+            **planning_of(side),
             "attention_s": statistics.median(step["attention_s"] for step in side),
             "measured_imbalance": statistics.median(imbalance(step["work_s"]) for step in side),
             "predicted_imbalance": statistics.median(imbalance(step["predicted_ns"]) for step in side),
@@ -50,6 +51,15 @@ def loss_differences(record: dict[str, Any]) -> list[float]:
 def mean_loss(steps: list[dict[str, Any]]) -> float:
     """Over all targets."""
     return sum(step["loss"] * step["targets"] for step in steps) / sum(step["targets"] for step in steps)
+
+
+def planning_of(steps: list[dict[str, Any]]) -> dict[str, float]:
+    """What planning cost: its median on the slowest rank, and the share of all time that ranks waited for it."""
+    waited, ran = (sum(step[key] for step in steps) for key in ("exposed_s", "step_s"))
+    return {
+        "planning_s": statistics.median(step["planning_s"] for step in steps),
+        "exposed_share": waited / (waited + ran),
+    }
 
 
 def delays_of(record: dict[str, Any]) -> Delays:

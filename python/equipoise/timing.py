@@ -24,6 +24,10 @@ class Moment:
     def now(cls) -> "Moment":
         return cls(time.perf_counter_ns(), time.thread_time_ns())
 
+    @property
+    def seconds(self) -> tuple[float, float]:
+        return self.wall_ns / 1e9, self.thread_ns / 1e9
+
     def __add__(self, other: "Moment") -> "Moment":
         return Moment(self.wall_ns + other.wall_ns, self.thread_ns + other.thread_ns)
 

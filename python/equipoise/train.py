@@ -26,6 +26,7 @@ from equipoise.plans import Run, agree_on_run, check_start, early_end, planned_s
 from equipoise.progress import Progress
 from equipoise.ranks import connect, make_inputs, make_mesh, read_world, share_hardware
 from equipoise.steps import StepCost, make_trainer, train_step
+from equipoise.summary import planning_of
 from equipoise.timing import imbalance
 
 LOG = "steps.jsonl"
@@ -84,19 +85,20 @@ def train(run: Run, mesh: DeviceMesh, place: Place) -> int:
     if options.resume:
         checkpoint.restore(options.resume, trainer)
     progress = Progress(options.steps) if world.rank == 0 else None
-    position, delays = run.start, Delays()
+    position, delays, spent = run.start, Delays(), []
     for position, step in planned_steps(run, inputs, place):
         cost = train_step(trainer, step)
         if progress:
             counts = count_delays(step)
             delays = add_step(delays, position.steps - 1, counts)
+            spent.append({key: max(getattr(cost, key)) for key in ("step_s", "planning_s", "exposed_s")})
             progress.show(position.steps, describe(cost))
             log_step(options.out / LOG, position, asdict(cost) | {"plan": f"{step.hash:016x}", "delay": counts})
         if options.checkpoint_every and position.steps % options.checkpoint_every == 0:
             checkpoint.save(options.out, trainer, position, checkpoint.identity(options, run.corpus))
     if progress:
         progress.close()
-        for line in (early_end(run, position.steps), *sentences(delays)):
+        for line in (early_end(run, position.steps), *sentences(delays), *say_planning(spent)):
             if line:
                 print(line, flush=True)
     return 0
@@ -107,6 +109,17 @@ def log_step(path: Path, position: Position, what: dict[str, Any]) -> None:
     that goes on from a checkpoint adds its own."""
     with path.open("a") as log:
         log.write(json.dumps({"steps": position.steps, "epoch": position.epoch, **what}) + "\n")
+
+
+def say_planning(spent: list[dict[str, float]]) -> list[str]:
+    """Nothing where nothing was trained."""
+    if not spent:
+        return []
+    planning = planning_of(spent)
+    return [
+        f"planning a step, beside the one before: {1e3 * planning['planning_s']:.1f} ms (median, slowest rank); "
+        f"waited for: {planning['exposed_share']:.2%} of all time"
+    ]
 
 
 def describe(cost: StepCost) -> str:

@@ -18,6 +18,8 @@ def make_side(step_s: float, work_s: list[float], loss: float, moved: int) -> di
         "tokens": 100,
         "targets": 90,
         "step_s": step_s,
+        "planning_s": 0.25,
+        "exposed_s": 0.1,
         "attention_s": max(work_s),
         "work_s": work_s,
         "predicted_ns": [round(1.1e9 * work) for work in work_s],
@@ -64,6 +66,18 @@ def test_the_summary_is_over_counted_steps() -> None:
     assert summary["most_gain"] == pytest.approx(1.5)
     assert summary["prediction_error"] == pytest.approx(0.1)
     assert summary["balanced"]["moved_bytes"] == 5_000_000
+
+
+def test_planning_is_the_median_and_the_share_of_time_that_was_waited_for_it() -> None:
+    record = make_record()
+    record["steps"][0]["balanced"] |= {"planning_s": 9.0, "exposed_s": 9.0}  # not counted
+    record["steps"][2]["balanced"] |= {"planning_s": 0.75, "exposed_s": 0.0}
+    balanced = summarise(record)["balanced"]
+    assert balanced["planning_s"] == pytest.approx(0.5)
+    assert balanced["exposed_share"] == pytest.approx(0.1 / (0.1 + 4 + 4))
+    page = make_report(record)
+    assert "<td>250.0 ms</td><td>500.0 ms</td>" in page
+    assert "<td>1.96%</td><td>1.23%</td>" in page
 
 
 def test_imbalance_is_the_heaviest_over_the_mean() -> None:

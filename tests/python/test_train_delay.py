@@ -4,6 +4,7 @@ go on from a checkpoint as if they had not stopped. Two ranks run the trainer's 
 import json
 import os
 import socket
+import statistics
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -191,6 +192,14 @@ def test_the_program_says_what_waited_and_what_it_did_not_train(tmp_path: Path) 
     assert "steps in the mean of all\nlongest wait: document" in said["held"]
     assert "delayed" not in said["plain"]
     assert "not trained" not in said["plain"]
+    for line in (lines := logged(tmp_path / "plain")):
+        assert line["planning_s"][0] > 0
+        assert line["exposed_s"][0] > 0
+    waited, ran = (sum(line[key][0] for line in lines) for key in ("exposed_s", "step_s"))
+    planning_ms = 1e3 * statistics.median(line["planning_s"][0] for line in lines)
+    assert f"beside the one before: {planning_ms:.1f} ms (median, slowest rank); " in said["plain"]
+    assert f"waited for: {waited / (waited + ran):.2%} of all time" in said["plain"]
+    assert "waited for plans, % of all time" in said["demo"]
     assert "mean loss of all targets" in said["demo"]
     assert "tokens trained were delayed" in said["demo"]
     assert "<h2>Delay</h2>" in (tmp_path / "demo" / "report.html").read_text()
