@@ -13,6 +13,7 @@ using Run = std::function<int()>;
 void add_inspect(CLI::App& program, Run& run);
 void add_plan(CLI::App& program, Run& run);
 void add_compare(CLI::App& program, Run& run);
+void add_advise(CLI::App& program, Run& run);
 void add_verify(CLI::App& program, Run& run);
 void add_calibrate(CLI::App& program, Run& run);
 

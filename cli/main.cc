@@ -35,6 +35,7 @@ int run_command(int argc, char** argv) {
   equipoise::add_inspect(program, run);
   equipoise::add_plan(program, run);
   equipoise::add_compare(program, run);
+  equipoise::add_advise(program, run);
   equipoise::add_verify(program, run);
   equipoise::add_calibrate(program, run);
   try {

@@ -7,6 +7,7 @@
 
 #include "equipoise/model/plan_inputs.h"
 #include "equipoise/packing/tune_queues.h"
+#include "equipoise/study/advise.h"
 #include "equipoise/study/compare.h"
 #include "equipoise/study/inspect.h"
 #include "equipoise/study/planned_step.h"
@@ -56,6 +57,16 @@ struct CompareReport {
   std::optional<TunedQueues> tuned;  ///< the queues of wlb, where they were found for these lengths
 };
 
+/// What `advise` found about the size of pools.
+struct AdviseReport {
+  PlanInputs inputs;              ///< with the chosen size
+  bool default_hardware = false;  ///< nobody named the hardware
+  int64_t documents = 0;          ///< of the input
+  std::vector<PoolMeasures> sizes;
+  PoolChoice choice;
+  std::string reason;  ///< why it is chosen, one sentence
+};
+
 /// Mean of planning_ns; 0 without steps.
 int64_t mean_planning_ns(const ComparedStrategy& strategy);
 
@@ -64,6 +75,7 @@ PlannedRow planned_row(const PlannedStep& planned);
 std::string report_json(const Inspection& inspection, const PlanInputs& inputs);
 std::string report_json(const PlanReport& report);
 std::string report_json(const CompareReport& report);
+std::string report_json(const AdviseReport& report);
 std::string report_json(const FileVerdict& verdict, const std::string& file);
 
 }  // namespace equipoise

@@ -12,7 +12,7 @@ import pytest
 from plans import MESH
 from program import SMALL, answer, check_golden, find_program, heavy_tail, run, write_lengths
 
-COMMANDS = ["inspect", "plan", "compare", "verify", "calibrate"]
+COMMANDS = ["inspect", "plan", "compare", "advise", "verify", "calibrate"]
 
 
 @pytest.fixture
