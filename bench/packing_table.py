@@ -190,11 +190,13 @@ def read(path: Path) -> np.ndarray:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path)
-    parser.add_argument("--seconds", type=float, default=10)
-    parser.add_argument("--no-exact", action="store_true")
+    parser.add_argument("data", type=Path, help="the folder DATA")
+    parser.add_argument("--seconds", type=float, default=10, help="for each integer program [10]")
+    parser.add_argument("--no-exact", action="store_true", help="leave the exact rows out")
     options = parser.parse_args()
     instances = options.data / "instances"
+    if not (instances / "wlb128k_up_0.txt").is_file():
+        parser.error(f"{instances} holds no wlb128k_up_0.txt: give the folder that --help describes")
     up = [read(instances / f"wlb128k_up_{i}.txt") for i in range(3)]
     print_rows("up, means of 3 files", paper_rows(up))
     print_rows("raw", paper_rows([read(instances / "wlb128k_raw_0.txt")]))

@@ -92,6 +92,9 @@ void init_steps(nb::module_& module) {
   module.def("make_corpus", &make_documents, Unlocked());
   module.def("make_state", &make_state);
   module.def("check_corpus", [](const Corpus& corpus, const PlanInputs& inputs) { check_corpus(inputs, corpus); });
+  module.def("check_state", [](const PlanInputs& inputs, const Corpus& corpus, const PackerState& state) {
+    check_state(inputs, corpus, state);
+  });
   module.def("default_max_delay",
              [](const std::string& strategy) { return default_max_delay(parse_strategy(strategy)); });
   module.def("check_strategy", [](const PlanInputs& inputs) { stages_of(inputs); });

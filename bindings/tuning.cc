@@ -12,6 +12,7 @@ void init_tuning(nb::module_& module) {
       .def_ro("mean_delay_ppm", &QueueTrial::mean_delay_ppm);
   nb::class_<TunedQueues>(module, "TunedQueues")
       .def_ro("best", &TunedQueues::best)
+      .def_ro("meets_goal", &TunedQueues::meets_goal)
       .def_ro("frontier", &TunedQueues::frontier)
       .def_ro("steps", &TunedQueues::steps)
       .def_ro("trials", &TunedQueues::trials);

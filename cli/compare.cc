@@ -137,6 +137,7 @@ int run_compare(const CompareFlags& flags) {
   std::vector<PlanInputs> inputs;
   for (const Strategy strategy : strategies) inputs.push_back(inputs_of(flags.planning, strategy));
   const Corpus corpus = read_corpus(flags.planning, inputs.front());
+  for (const PlanInputs& one : inputs) check_corpus(one, corpus);
   CompareReport report{.default_hardware = flags.planning.hardware.empty(),
                        .documents = static_cast<int64_t>(corpus.documents.size()),
                        .strategies = {},

@@ -41,12 +41,13 @@ std::optional<TunedQueues> tune(const PlanningFlags& flags, const Corpus& corpus
 
 std::string tuned_text(const std::optional<TunedQueues>& tuned, bool colour) {
   if (!tuned) return "";
-  Table table{{"queues", "W", "delay", ""}, {}};
+  Table table{{"queues", "W", "waiting", ""}, {}};
   for (const QueueTrial& trial : tuned->frontier)
     table.rows.push_back({thresholds_text(trial), ratio_text(trial.weighted_imbalance_ppm),
                           ratio_text(trial.mean_delay_ppm), trial == tuned->best ? "taken" : ""});
-  return "outlier queues of wlb, best of " + grouped(tuned->trials) + " on " + grouped(tuned->steps) + " steps\n" +
-         render(table, colour) + "\n";
+  return "outlier queues of wlb, best of " + grouped(tuned->trials) + " on " + grouped(tuned->steps) +
+         " steps; waiting: tokens that wait after a step over those it trains\n" +
+         (tuned->meets_goal ? "" : "none waits as little as --mean-delay wants\n") + render(table, colour) + "\n";
 }
 
 }  // namespace equipoise

@@ -15,8 +15,11 @@ void put_tuned(OrderedJson& report, const std::optional<TunedQueues>& tuned) {
   if (!tuned) return;
   OrderedJson frontier = OrderedJson::array();
   for (const QueueTrial& trial : tuned->frontier) frontier.push_back(trial_json(trial));
-  report["tuned_queues"] = {
-      {"best", trial_json(tuned->best)}, {"frontier", frontier}, {"steps", tuned->steps}, {"trials", tuned->trials}};
+  report["tuned_queues"] = {{"best", trial_json(tuned->best)},
+                            {"meets_goal", tuned->meets_goal},
+                            {"frontier", frontier},
+                            {"steps", tuned->steps},
+                            {"trials", tuned->trials}};
 }
 
 }  // namespace equipoise

@@ -1,4 +1,4 @@
-"""Checks the sizes of ARCHITECTURE.md: lines of a file, lines of a function.
+"""Checks the sizes of CONTRIBUTING.md: lines of a file, lines of a function.
 
 Usage: check_sizes.py. Prints `file:line: what: remedy` for each that is too long and exits with 1 if there is one.
 scripts/size_exceptions.txt lists those that may be longer, each with its reason.

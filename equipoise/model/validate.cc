@@ -133,9 +133,10 @@ void check_limits(const Limits& limits, const Mesh& mesh) {
   check_padding(limits, mesh);
 }
 
-void check_delay(const Delay& delay) {
+void check_delay(const Delay& delay, int64_t sequences) {
   check_range("max_delay", delay.max_delay_steps, no_bound, most_tokens);
-  check_range("repack_window", delay.repack_window_steps, 1, most_tokens);
+  constexpr int64_t most_planned = int64_t{1} << 20;  // sequences packed together; they are all in memory
+  check_range("repack_window", delay.repack_window_steps, 1, std::max<int64_t>(1, most_planned / sequences));
   int64_t previous = 0;
   for (const int64_t threshold : delay.queue_tokens) {
     check_range("queues", threshold, 1, most_tokens);
@@ -213,7 +214,7 @@ void validate(const PlanInputs& inputs) {
   check_masks(inputs.masks, inputs.cost.layers);
   check_limits(inputs.limits, inputs.mesh);
   check_range("epoch", inputs.arrival.epoch, 0, no_limit);
-  check_delay(inputs.delay);
+  check_delay(inputs.delay, inputs.sequences());
   check_speeds(inputs.speeds_ppt, inputs.mesh);
 }
 

@@ -239,8 +239,9 @@ std::vector<Held> held_of(const std::vector<Waiting>& pieces) {
 Violation impossible(const std::vector<Held>& pieces, const PlanInputs& inputs) {
   return {"delay within bound", "document " + std::to_string(pieces.front().document.value),
           std::to_string(pieces.size()) + " pieces of " + std::to_string(inputs.limits.window_tokens) +
-              " tokens cannot be trained within " + std::to_string(inputs.delay.max_delay_steps + 1) + " steps of " +
-              std::to_string(inputs.sequences()) + " sequences"};
+              " tokens cannot be trained within max_delay " + std::to_string(inputs.delay.max_delay_steps) + ", in " +
+              std::to_string(inputs.delay.max_delay_steps + 1) + " steps of " + std::to_string(inputs.sequences()) +
+              " sequences"};
 }
 
 }  // namespace

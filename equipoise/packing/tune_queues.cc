@@ -16,10 +16,13 @@ namespace {
 
 __extension__ typedef __int128 Wide;
 
-constexpr int64_t sample_steps = 100;
-constexpr int64_t warm_up_steps = 20;
+/// A hundred steps of few sequences, fewer of many: a trial takes about as long. A fifth of them fills the queues.
+int64_t sample_steps(int64_t sequences) { return std::clamp<int64_t>(1'600 / sequences, 20, 100); }
+int64_t warm_up_steps(int64_t sequences) { return sample_steps(sequences) / 5; }
+
 constexpr int64_t grid_points = 16;
 constexpr int64_t most_sweeps = 4;
+constexpr int64_t negligible_ppm = 1'000;
 
 struct Search {
   PlanInputs inputs;
@@ -58,13 +61,13 @@ Tally pack_sample(const PlanInputs& inputs, const Corpus& corpus) {
   Tally measured;
   PackerState state;
   const auto documents = static_cast<int64_t>(corpus.order.size());
-  while (state.step < sample_steps && state.position < documents) {
+  while (state.step < sample_steps(inputs.sequences()) && state.position < documents) {
     PackedStep packed = pack_wlb(inputs, corpus, state);
     if (!packed.violations.empty())
       throw InputError("the sample cannot be packed: " + packed.violations.front().what,
                        packed.violations.front().where, "raise max_tokens");
     const bool ends = packed.after.position == documents;
-    if (!ends) count(inputs, packed, state.step < warm_up_steps ? warm_up : measured);
+    if (!ends) count(inputs, packed, state.step < warm_up_steps(inputs.sequences()) ? warm_up : measured);
     state = std::move(packed.after);
   }
   return measured.steps > 0 ? measured : warm_up;
@@ -89,7 +92,7 @@ const QueueTrial& try_queues(Search& search, const std::vector<int64_t>& queue_t
 /// Quantiles of length above S / 16, weighted by tokens, of the documents that the sample can reach.
 std::vector<int64_t> threshold_grid(const PlanInputs& inputs, const Corpus& corpus) {
   const int64_t window = inputs.limits.window_tokens;
-  const int64_t most_tokens = mul_div(sample_steps * inputs.sequences(), window, 1);
+  const int64_t most_tokens = mul_div(sample_steps(inputs.sequences()) * inputs.sequences(), window, 1);
   std::vector<int64_t> lengths;
   int64_t seen_tokens = 0;
   int64_t long_tokens = 0;
@@ -180,6 +183,13 @@ TunedQueues tune_queues(const PlanInputs& inputs, const Corpus& corpus, const Qu
   for (const auto& [thresholds, trial] : search.trials)
     if (better(trial, tuned.best, goal)) tuned.best = trial;
   tuned.frontier = frontier_of(search);
+  tuned.meets_goal = tuned.best.mean_delay_ppm <= goal.mean_delay_ppm;
+  const int64_t good_enough = tuned.best.weighted_imbalance_ppm + negligible_ppm;
+  for (const QueueTrial& trial : tuned.frontier)  // by rising delay: waiting that buys nothing is not worth it
+    if (trial.weighted_imbalance_ppm <= good_enough) {
+      tuned.best = trial;
+      break;
+    }
   tuned.steps = search.steps;
   tuned.trials = static_cast<int64_t>(search.trials.size());
   return tuned;

@@ -22,14 +22,15 @@ struct QueueTrial {
 };
 
 struct TunedQueues {
-  QueueTrial best;                   ///< least imbalance within the goal; no queues where none meets it
+  QueueTrial best;                   ///< within the goal, of the least delay that costs at most 1/1000 of time
+  bool meets_goal = false;           ///< else no trial waits as little as wanted, and the one that waits least is best
   std::vector<QueueTrial> frontier;  ///< by rising delay and falling imbalance: nothing tried beats one in both
   int64_t steps = 0;                 ///< measured in each trial
   int64_t trials = 0;
 };
 
-/// Finds outlier thresholds for strategy `wlb` on the first steps of the corpus: 100, the first 20 of which only fill
-/// the queues.
+/// Finds outlier thresholds for strategy `wlb` on the first steps of the corpus: 100 of up to 16 sequences, 20 of many;
+/// the first fifth of them only fills the queues.
 ///
 /// Thresholds come from 16 quantiles of length above S / 16, weighted by tokens; for each number of queues, coordinate
 /// descent from two starts changes one threshold at a time. Where the corpus ends earlier, it is measured to its last

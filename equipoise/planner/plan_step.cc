@@ -15,8 +15,8 @@
 namespace equipoise {
 namespace {
 
-/// A state can come from a file: it must belong to these documents.
-void check_state(const Corpus& corpus, const PackerState& state) {
+/// A state that was not checked must not lead out of the documents.
+void check_inside(const Corpus& corpus, const PackerState& state) {
   const auto documents = static_cast<int64_t>(corpus.documents.size());
   const std::string remedy = "use the documents, seed and options with which the state was saved";
   if (state.step < 0 || state.position < 0 || state.position > documents)
@@ -198,7 +198,7 @@ StepPlan look_ahead_for_pool(const PlanInputs& inputs, const Corpus& corpus, con
 
 StepPlan plan_step(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state) {
   const Stages stages = stages_of(inputs);
-  check_state(corpus, state);
+  check_inside(corpus, state);
   if (stages.packing == PackingRule::look_ahead && stages.tiling == TilingRule::pooled && inputs.pool > 1)
     return look_ahead_for_pool(inputs, corpus, state);
   return assemble(inputs, corpus, state, pack(stages.packing, inputs, corpus, state), stages.placement);

@@ -26,6 +26,11 @@ StepPlan plan_step(const PlanInputs& inputs, const Corpus& corpus, const PackerS
 /// and for one too long for the promised delay.
 void check_corpus(const PlanInputs& inputs, const Corpus& corpus);
 
+/// Refuses a state that no step of these documents under these inputs can have left: plan_step trusts it. What only a
+/// wrong file shows, such as a held document that another step trained, cannot be seen.
+/// Cost: O(documents + held log held). Errors: InputError with what does not fit.
+void check_state(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state);
+
 /// Plans one bucket: sharding, tiling, exchange. A rank calls it for its own pool only, so its cost does not grow with
 /// the cluster.
 BucketPlan plan_bucket(const PlanInputs& inputs, const StepPlan& step, const Bucket& bucket);

@@ -151,7 +151,10 @@ StepMeasures measure_step(const PlanInputs& inputs, const Corpus& corpus, const 
 
 RunMeasures measure_run(std::span<const StepMeasures> steps) {
   RunMeasures run;
-  if (steps.empty()) return run;
+  if (steps.empty()) {
+    run.imbalance_ppm = run.imbalance_p95_ppm = run.weighted_imbalance_ppm = run.bound_ppm = ppm_one;
+    return run;
+  }
   const auto end = std::find_if(steps.begin(), steps.end(), [](const StepMeasures& step) { return step.ending; });
   const auto before_end = static_cast<size_t>(end - steps.begin());
   const auto measured = steps.first(before_end == 0 ? steps.size() : before_end);

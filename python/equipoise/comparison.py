@@ -141,7 +141,20 @@ def from_core(kind: type, core: Any) -> Any:
 
 
 def to_core(step: StepMeasures) -> _core.StepMeasures:
+    """Errors: ValueError for what no step measures."""
+    if not isinstance(step, StepMeasures):
+        raise ValueError(f"{step!r} is no StepMeasures, field steps: give what compare returned")
     core = _core.StepMeasures()
     for field in fields(StepMeasures):
-        setattr(core, field.name, getattr(step, field.name))
+        setattr(core, field.name, measured(field.name, getattr(step, field.name)))
     return core
+
+
+def measured(name: str, value: Any) -> Any:
+    if name == "ending":
+        return bool(value)
+    if name == "delays":
+        return [(measured(name, steps), measured(name, tokens)) for steps, tokens in items(name, value, "pairs")]
+    if integer(name, value) < (least := 1 if name == "sequences" else 0):
+        raise ValueError(f"{name} {value} is too small, field {name}: give at least {least}")
+    return value

@@ -4,8 +4,8 @@ it.
 `python -m equipoise.report RECORD.json REPORT.html` makes it again.
 """
 
+import argparse
 import json
-import sys
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -216,4 +216,8 @@ def sides(record: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    Path(sys.argv[2]).write_text(make_report(json.loads(Path(sys.argv[1]).read_text())))
+    parser = argparse.ArgumentParser(prog="python -m equipoise.report", description="Makes a report again.")
+    parser.add_argument("record", type=Path, help="the record.json of a comparison")
+    parser.add_argument("report", type=Path, help="the HTML file to write")
+    given = parser.parse_args()
+    given.report.write_text(make_report(json.loads(given.record.read_text())))

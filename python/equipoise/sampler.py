@@ -164,7 +164,10 @@ class StepSampler:
         step, *progress = (integer(f"state.{name}", state[name]) for name in ("step", "position", "arrived_tokens"))
         if not 0 <= step <= LARGEST_STEP:
             raise ValueError(f"step {step} is absurd, sampler state: give one that a sampler made")
-        return _core.make_state(step, *progress, [held_row(row) for row in items("state.held", state["held"], "rows")])
+        held = [held_row(row) for row in items("state.held", state["held"], "rows")]
+        made = _core.make_state(step, *progress, held)
+        _core.check_state(self.core, self.corpus, made)
+        return made
 
 
 def keeps_whole(inputs: PlanInputs) -> bool:

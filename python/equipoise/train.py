@@ -22,7 +22,7 @@ from equipoise.delays import Delays, add_step, count_delays, sentences
 from equipoise.demo import check_demo, compare
 from equipoise.faults import FAILED, WRONG_USE, Place, RunError, end, end_after
 from equipoise.options import Options, parse_options
-from equipoise.plans import Run, agree_on_run, check_start, early_end, planned_steps
+from equipoise.plans import Run, agree_on_run, check_start, early_end, make_sampler, planned_steps
 from equipoise.progress import Progress
 from equipoise.ranks import connect, make_inputs, make_mesh, read_world, share_hardware
 from equipoise.steps import StepCost, make_trainer, train_step
@@ -58,6 +58,7 @@ def prepare(options: Options) -> Run:
     if options.demo:
         options = check_demo(options, world)
     position = Position()
+    make_sampler(Run(options, world, corpus, position), inputs, 0, None)  # refuses documents that no step can take
     if options.resume:
         options = replace(options, resume=checkpoint.find_checkpoint(options.resume))
         position = checkpoint.read_position(options.resume, checkpoint.identity(options, corpus))

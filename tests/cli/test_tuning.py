@@ -26,7 +26,9 @@ def test_compare_takes_the_best_of_the_frontier_within_the_delay(lengths: Path) 
     assert wlb["inputs"]["queues"] == tuned["best"]["queue_tokens"] != []
     assert tuned["best"] in tuned["frontier"]
     within = [trial for trial in tuned["frontier"] if trial["mean_delay_ppm"] <= 1_000_000]
-    assert tuned["best"] == min(within, key=lambda trial: trial["weighted_imbalance_ppm"])
+    least = min(trial["weighted_imbalance_ppm"] for trial in within)
+    assert tuned["best"] == next(trial for trial in within if trial["weighted_imbalance_ppm"] <= least + 1000)
+    assert tuned["meets_goal"]
     assert wlb["run"]["weighted_imbalance_ppm"] < plain["run"]["weighted_imbalance_ppm"]
 
 

@@ -218,13 +218,55 @@ TEST(CheckCorpus, ADocumentTooLongForThePromisedDelayIsRefusedBeforeTheFirstStep
     FAIL();
   } catch (const InputError& error) {
     EXPECT_NE(std::string(error.what())
-                  .find("7 pieces of 100 tokens cannot be trained within 3 steps of 2 sequences, "
-                        "document 1"),
+                  .find("7 pieces of 100 tokens cannot be trained within max_delay 2, in 3 steps of 2 "
+                        "sequences, document 1"),
               std::string::npos)
         << error.what();
   }
   inputs.arrival.overlong = Overlong::truncate;
   EXPECT_NO_THROW(check_corpus(inputs, corpus));
+}
+
+TEST(CheckState, WhatNoStepCanHaveLeftIsRefusedAndWhatEachStepLeavesIsNot) {
+  for (const Strategy strategy : {Strategy::plain, Strategy::fixed, Strategy::wlb, Strategy::equipoise}) {
+    PlanInputs inputs = inputs_for(2, 100, strategy);
+    inputs.limits.max_tokens = 150;
+    if (strategy == Strategy::fixed) inputs.delay.repack_window_steps = 3;
+    if (strategy == Strategy::wlb) inputs.delay = {.max_delay_steps = no_bound, .queue_tokens = {50, 80}};
+    if (strategy == Strategy::equipoise) inputs.delay.max_delay_steps = 3;
+    SplitMix64 rng{5};
+    Lengths lengths(60);
+    for (int64_t& length : lengths) length = random_between(rng, 1, 190);
+    lengths[12] = 500;  // longer than a step: plain holds a part of it
+    const Corpus corpus = make_corpus(lengths, inputs.arrival);
+    PackerState state;
+    while (state.step < 4 || state.held.empty()) {
+      state = plan_step(inputs, corpus, state).state_after;
+      EXPECT_NO_THROW(check_state(inputs, corpus, state)) << name(strategy);
+    }
+    const auto refused = [&](const char* why, auto change) {
+      PackerState wrong = state;
+      change(wrong);
+      try {
+        check_state(inputs, corpus, wrong);
+        ADD_FAILURE() << name(strategy) << ": accepted " << why;
+      } catch (const InputError& error) {
+        EXPECT_NE(std::string(error.what()).find(", sampler state: "), std::string::npos) << error.what();
+      }
+    };
+    refused("a piece held twice", [](PackerState& s) { s.held.push_back(s.held.front()); });
+    refused("a document to come", [](PackerState& s) { s.held.push_back({DocId{59}, 0, 1, s.step, -1}); });
+    refused("a new start", [](PackerState& s) { s.position = 0; });
+    refused("other tokens", [](PackerState& s) { ++s.arrived_tokens; });
+    refused("a queue that is none", [](PackerState& s) { s.held.front().queue = 1'000'000'000'000; });
+    refused("a queue below all", [](PackerState& s) { s.held.front().queue = -2; });
+    refused("a future arrival", [](PackerState& s) { s.held.front().since_step = s.step + 1; });
+    if (strategy == Strategy::fixed)
+      refused("a planned sequence above the window", [](PackerState& s) {
+        for (Held& held : s.held) held.queue = 0;
+      });
+    if (strategy == Strategy::equipoise) refused("a document later than promised", [](PackerState& s) { s.step += 9; });
+  }
 }
 
 }  // namespace

@@ -59,7 +59,7 @@ TEST(TuneQueues, TheFrontierTradesDelayForBalance) {
   EXPECT_EQ(std::count(tuned.frontier.begin(), tuned.frontier.end(), tuned.best), 1);
   for (const QueueTrial& trial : tuned.frontier)
     if (trial.mean_delay_ppm <= 500'000) {
-      EXPECT_GE(trial.weighted_imbalance_ppm, tuned.best.weighted_imbalance_ppm);
+      EXPECT_GE(trial.weighted_imbalance_ppm + 1'000, tuned.best.weighted_imbalance_ppm);
     }
 }
 
@@ -68,7 +68,7 @@ TEST(TuneQueues, MorePatienceIsNeverWorse) {
   int64_t last = 2 * ppm_one;
   for (const int64_t delay_ppm : {0, 200'000, 500'000, 1'000'000}) {
     const TunedQueues tuned = tune(tuned_inputs(), lengths, {.mean_delay_ppm = delay_ppm});
-    EXPECT_LE(tuned.best.weighted_imbalance_ppm, last) << delay_ppm;
+    EXPECT_LE(tuned.best.weighted_imbalance_ppm, last + 1'000) << delay_ppm;
     last = tuned.best.weighted_imbalance_ppm;
   }
 }
@@ -76,6 +76,17 @@ TEST(TuneQueues, MorePatienceIsNeverWorse) {
 TEST(TuneQueues, AGoalThatNoQueueMeetsLeavesThemOut) {
   const TunedQueues tuned = tune(tuned_inputs(), heavy_tail(8'000), {.mean_delay_ppm = 1});
   EXPECT_TRUE(tuned.best.queue_tokens.empty());
+  EXPECT_EQ(tuned.meets_goal, tuned.best.mean_delay_ppm <= 1);
+  EXPECT_TRUE(tune(tuned_inputs(), heavy_tail(8'000)).meets_goal);
+}
+
+TEST(TuneQueues, WaitingThatLevelsNothingIsNotTaken) {
+  SplitMix64 rng{1};
+  std::vector<int64_t> lengths(8'000);
+  for (int64_t& length : lengths) length = random_between(rng, 100, 600);  // like documents: every step is level
+  const TunedQueues tuned = tune(tuned_inputs(), lengths);
+  EXPECT_TRUE(tuned.best.queue_tokens.empty());
+  EXPECT_GT(tuned.trials, 1);
 }
 
 TEST(TuneQueues, ACorpusWithoutLongDocumentsNeedsNoQueue) {

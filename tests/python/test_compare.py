@@ -6,7 +6,7 @@ import pickle
 import shutil
 import subprocess
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -91,3 +91,21 @@ def test_wrong_arguments_are_named() -> None:
         eq.compare(LENGTHS, ["plain"])
     with pytest.raises(ValueError, match="steps -1 is too small, field steps: give at least 0"):
         eq.compare(LENGTHS, STRATEGIES, steps=-1)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"step_ns": -1}, "step_ns -1 is too small"),
+        ({"sequences": 0}, "sequences 0 is too small"),
+        ({"delays": [(0, -5)]}, "delays -5 is too small"),
+        ({"tokens": "many"}, "tokens"),
+    ],
+)
+def test_measures_that_no_step_has_are_value_errors(change: dict, message: str) -> None:
+    (plain,) = eq.compare(LENGTHS, STRATEGIES[:1])
+    with pytest.raises(ValueError, match=message):
+        eq.measure_run([replace(plain.steps[0], **change)])
+    with pytest.raises(ValueError, match="is no StepMeasures"):
+        eq.measure_run([3])
+    assert eq.measure_run([]).imbalance_ppm == 1_000_000
