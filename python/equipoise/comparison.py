@@ -154,7 +154,7 @@ def measured(name: str, value: Any) -> Any:
     if name == "ending":
         return bool(value)
     if name == "delays":
-        return [(measured(name, steps), measured(name, tokens)) for steps, tokens in items(name, value, "pairs")]
+        return [(measured("delay", steps), measured("delay", tokens)) for steps, tokens in items(name, value, "pairs")]
     if integer(name, value) < (least := 1 if name == "sequences" else 0):
         raise ValueError(f"{name} {value} is too small, field {name}: give at least {least}")
     return value

@@ -98,7 +98,7 @@ def test_wrong_arguments_are_named() -> None:
     [
         ({"step_ns": -1}, "step_ns -1 is too small"),
         ({"sequences": 0}, "sequences 0 is too small"),
-        ({"delays": [(0, -5)]}, "delays -5 is too small"),
+        ({"delays": [(0, -5)]}, "delay -5 is too small"),
         ({"tokens": "many"}, "tokens"),
     ],
 )
