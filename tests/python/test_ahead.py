@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 import equipoise as eq
-from equipoise import _core
-from equipoise import ahead
+from equipoise import _core, ahead
 from equipoise.ahead import Planning, planned_ahead
 from sampler_cases import LENGTHS, WAITING, as_bytes, inputs_for, waiting_sampler
 
