@@ -152,7 +152,7 @@ Job job_of(const benchmark::State& state) {
 /// As the look-ahead calls it.
 std::vector<int64_t> spread_times(const Job& job) {
   const Caps caps{job.inputs.limits.max_tokens, job.inputs.limits.max_documents, no_bound};
-  const Spread spread = spread_items(job.items, job.sequences, caps, 16 * job.sequences);
+  const SpreadItems spread = spread_items(job.items, job.sequences, caps, 16 * job.sequences);
   std::vector<int64_t> times;
   for (const auto& list : spread.packed) {
     Load load;

@@ -56,7 +56,7 @@ void check_options(const CompareFlags& flags, const std::vector<Strategy>& strat
 }
 
 /// The flags as one strategy takes them: without the options that it does not have. Replicas that share no attention
-/// are pools of their own: they are not taken to wait for one another within a step.
+/// are pools of one.
 PlanInputs inputs_of(PlanningFlags flags, Strategy strategy) {
   const StrategyOptions has = options_of(strategy);
   flags.strategy = name(strategy);

@@ -6,19 +6,6 @@
 #include "equipoise/cost/cost.h"
 
 namespace equipoise {
-namespace {
-
-int64_t segment_work_ns(const PlanInputs& inputs, int64_t length_tokens) {
-  int64_t work = 0;
-  for (const Mask& mask : inputs.masks)
-    work +=
-        mask.layers *
-        entry_time({inputs.cost, mask, inputs.heads}, {0, length_tokens}, length_tokens, inputs.heads.query).total();
-  return work;
-}
-
-}  // namespace
-
 PassTime entry_time(const AttentionModel& model, Range rows, int64_t length_tokens, int64_t query_heads) {
   if (rows.length <= 0 || query_heads <= 0) return {};
   const auto& [cost, mask, heads] = model;
@@ -63,10 +50,23 @@ std::vector<PassTime> attention_times(const AttentionModel& model, std::span<con
   return times;
 }
 
+int64_t rows_work_ns(const PlanInputs& inputs, Range rows, int64_t length_tokens) {
+  int64_t work = 0;
+  for (const Mask& mask : inputs.masks)
+    work +=
+        mask.layers * entry_time({inputs.cost, mask, inputs.heads}, rows, length_tokens, inputs.heads.query).total();
+  return work;
+}
+
 int64_t sequence_work_ns(const PlanInputs& inputs, const Sequence& sequence) {
   int64_t work = 0;
-  for (const Segment& segment : sequence.segments) work += segment_work_ns(inputs, segment.length_tokens);
+  for (const Segment& segment : sequence.segments)
+    work += rows_work_ns(inputs, {0, segment.length_tokens}, segment.length_tokens);
   return work;
+}
+
+int64_t sequence_time_ns(const PlanInputs& inputs, const Sequence& sequence) {
+  return sequence_work_ns(inputs, sequence) + tokens_time_ns(inputs, sequence.tokens());
 }
 
 int64_t tokens_time_ns(const PlanInputs& inputs, int64_t tokens) {
@@ -76,7 +76,7 @@ int64_t tokens_time_ns(const PlanInputs& inputs, int64_t tokens) {
 }
 
 int64_t document_time_ns(const PlanInputs& inputs, int64_t length_tokens) {
-  return segment_work_ns(inputs, length_tokens) + tokens_time_ns(inputs, length_tokens);
+  return rows_work_ns(inputs, {0, length_tokens}, length_tokens) + tokens_time_ns(inputs, length_tokens);
 }
 
 }  // namespace equipoise

@@ -193,6 +193,17 @@ std::vector<int64_t> held_bytes(const CostTable& cost, const Heads& heads, const
   return keys;
 }
 
+int64_t most_held_bytes(const PlanInputs& inputs, const LayerPlan& layer) {
+  const auto held = held_bytes(inputs.cost, inputs.heads, layer.exchange, inputs.members());
+  return *std::max_element(held.begin(), held.end());
+}
+
+int64_t most_held_bytes(const PlanInputs& inputs, const BucketPlan& bucket) {
+  int64_t most = 0;
+  for (const LayerPlan& layer : bucket.layers) most = std::max(most, most_held_bytes(inputs, layer));
+  return most;
+}
+
 std::vector<MemberLoad> member_loads(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask_index) {
   std::vector<MemberLoad> loads(inputs.members());
   add_attention(inputs, bucket, mask_index, loads);

@@ -50,6 +50,10 @@ std::vector<PassTime> attention_times(const AttentionModel& model, std::span<con
 /// owner's own rows.
 std::vector<int64_t> held_bytes(const CostTable& cost, const Heads& heads, const Exchange& exchange, int64_t members);
 
+/// The most bytes that any member holds so at once, under one mask or under any.
+int64_t most_held_bytes(const PlanInputs& inputs, const LayerPlan& layer);
+int64_t most_held_bytes(const PlanInputs& inputs, const BucketPlan& bucket);
+
 /// What one member does in one layer.
 struct MemberLoad {
   PassTime attention;
@@ -76,9 +80,15 @@ std::vector<PassTime> replica_times(const PlanInputs& inputs, const BucketPlan& 
 /// The time of the bucket's slowest replica.
 PassTime bucket_time(const PlanInputs& inputs, const BucketPlan& bucket);
 
+/// Predicted attention time of some rows of a segment through the whole model on one rank, forward and backward.
+int64_t rows_work_ns(const PlanInputs& inputs, Range rows, int64_t length_tokens);
+
 /// Attention work of a sequence in predicted nanoseconds, all layers, forward and backward, one rank: what packing and
 /// placement balance.
 int64_t sequence_work_ns(const PlanInputs& inputs, const Sequence& sequence);
+
+/// Predicted time of a sequence through the whole model on one rank, attention and linear: what replicas wait for.
+int64_t sequence_time_ns(const PlanInputs& inputs, const Sequence& sequence);
 
 /// Predicted time of a whole document through the whole model on one rank, attention and linear, forward and backward:
 /// what packing trades. The linear part is priced as in a full window.

@@ -148,7 +148,7 @@ Chosen level_pieces(const Outlook& outlook, const Chosen& chosen) {
   }
   const int64_t moves = moves_of_a_sequence * outlook.sequences;
   refine_packing(placed, outlook.caps, moves);
-  const Spread anew = spread_items(items_of(pieces), outlook.sequences, outlook.caps, moves);
+  const SpreadItems anew = spread_items(items_of(pieces), outlook.sequences, outlook.caps, moves);
   const bool faster = anew.left.empty() && slowest_of(anew.packed) < slowest_of(placed);
   Chosen levelled;
   for (const auto& list : faster ? anew.packed : placed) {
@@ -165,7 +165,7 @@ std::optional<Chosen> deal_buckets(const Chosen& buckets, int64_t sequences, con
   for (const auto& bucket : buckets) {
     std::vector<Item> items = items_of(bucket);
     for (Item& item : items) item.time_ns = item.tokens;
-    const Spread spread = spread_items(std::move(items), sequences, caps, moves_of_a_sequence * sequences);
+    const SpreadItems spread = spread_items(std::move(items), sequences, caps, moves_of_a_sequence * sequences);
     if (!spread.left.empty()) return std::nullopt;
     for (const auto& list : spread.packed) {
       if (list.empty()) return std::nullopt;

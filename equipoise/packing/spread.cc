@@ -7,9 +7,9 @@
 
 namespace equipoise {
 
-Spread spread_items(std::vector<Item> items, int64_t sequences, const Caps& caps, int64_t moves) {
+SpreadItems spread_items(std::vector<Item> items, int64_t sequences, const Caps& caps, int64_t moves) {
   sort_longest_first(items);
-  Spread spread{.packed = Packed(static_cast<size_t>(sequences)), .left = {}};
+  SpreadItems spread{.packed = Packed(static_cast<size_t>(sequences)), .left = {}};
   for (auto& list : spread.packed) list.reserve(2 * items.size() / spread.packed.size());
   Loads loads(sequences);
   for (const Item& item : items) {

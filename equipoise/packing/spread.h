@@ -6,7 +6,7 @@
 
 namespace equipoise {
 
-struct Spread {
+struct SpreadItems {
   Packed packed;           ///< by sequence
   std::vector<Item> left;  ///< found no room
 };
@@ -17,6 +17,6 @@ struct Spread {
 /// items  their indices rise
 /// Guarantee: caps are kept; never slower than longest first alone. Cost: O(n log M) and the refinement; O(n M) at
 /// worst, where caps are tight.
-Spread spread_items(std::vector<Item> items, int64_t sequences, const Caps& caps, int64_t moves);
+SpreadItems spread_items(std::vector<Item> items, int64_t sequences, const Caps& caps, int64_t moves);
 
 }  // namespace equipoise

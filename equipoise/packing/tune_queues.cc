@@ -45,7 +45,7 @@ struct Tally {
 void count(const PlanInputs& inputs, const PackedStep& packed, Tally& tally) {
   int64_t heaviest_ns = 0;
   for (const Sequence& sequence : packed.sequences) {
-    const int64_t time = sequence_work_ns(inputs, sequence) + tokens_time_ns(inputs, sequence.tokens());
+    const int64_t time = sequence_time_ns(inputs, sequence);
     heaviest_ns = std::max(heaviest_ns, time);
     tally.total_ns += time;
     tally.trained_tokens += sequence.tokens();

@@ -24,20 +24,15 @@ struct Swap {
 /// All that a search for the next swap reads.
 struct Leveling {
   std::span<const int64_t> work;
-  std::vector<Group>& groups;
+  std::vector<SequenceGroup>& groups;
   std::vector<Order> turns;
 };
 
 constexpr int64_t partners = 64;
 
-int64_t time_of(const Group& group, int64_t shift) {
-  Group changed{.members = {}, .work = group.work + shift, .speed_ppm = group.speed_ppm, .turn = group.turn};
-  return changed.time();
-}
-
 /// What the slowest group should lose to another: what makes their times equal, in the same turn; in another, all that
 /// fits under the time which that turn takes anyway.
-int64_t wanted_shift(const Leveling& leveling, const Group& slowest, const Group& other) {
+int64_t wanted_shift(const Leveling& leveling, const SequenceGroup& slowest, const SequenceGroup& other) {
   if (slowest.turn != other.turn) {
     const int64_t ceiling = leveling.turns[other.turn].rbegin()->first;
     return mul_div(ceiling, other.speed_ppm, ppm_one) - other.work;
@@ -47,22 +42,22 @@ int64_t wanted_shift(const Leveling& leveling, const Group& slowest, const Group
 }
 
 void try_swap(const Leveling& leveling, int64_t slowest, const Swap& tried, Swap& best) {
-  const Group& from = leveling.groups[slowest];
-  const Group& to = leveling.groups[tried.group];
+  const SequenceGroup& from = leveling.groups[slowest];
+  const SequenceGroup& to = leveling.groups[tried.group];
   const int64_t shift = leveling.work[from.members[tried.given]] - leveling.work[to.members[tried.taken]];
   if (shift <= 0) return;
-  int64_t time = time_of(from, -shift);
+  int64_t time = from.time_with(-shift);
   if (from.turn == to.turn)
-    time = std::max(time, time_of(to, shift));
-  else if (time_of(to, shift) > leveling.turns[to.turn].rbegin()->first)
+    time = std::max(time, to.time_with(shift));
+  else if (to.time_with(shift) > leveling.turns[to.turn].rbegin()->first)
     return;
   if (time < best.time) best = {time, tried.group, tried.given, tried.taken};
 }
 
 /// The best swap between two groups, if it beats the one known.
 void search_pair(const Leveling& leveling, int64_t slowest, int64_t other, Swap& best) {
-  const Group& from = leveling.groups[slowest];
-  const Group& to = leveling.groups[other];
+  const SequenceGroup& from = leveling.groups[slowest];
+  const SequenceGroup& to = leveling.groups[other];
   const int64_t shift = wanted_shift(leveling, from, to);
   if (shift <= 0) return;
   const auto is_lighter = [&](int64_t member, int64_t value) { return leveling.work[member] < value; };
@@ -75,7 +70,7 @@ void search_pair(const Leveling& leveling, int64_t slowest, int64_t other, Swap&
   }
 }
 
-void replace_member(std::span<const int64_t> work, Group& group, size_t index, int64_t sequence) {
+void replace_member(std::span<const int64_t> work, SequenceGroup& group, size_t index, int64_t sequence) {
   const auto rising = [&](int64_t a, int64_t b) { return std::pair(work[a], a) < std::pair(work[b], b); };
   group.work += work[sequence] - work[group.members[index]];
   group.members.erase(group.members.begin() + static_cast<int64_t>(index));
@@ -83,8 +78,8 @@ void replace_member(std::span<const int64_t> work, Group& group, size_t index, i
 }
 
 void apply(Leveling& leveling, int64_t slowest, const Swap& swap) {
-  Group& from = leveling.groups[slowest];
-  Group& to = leveling.groups[swap.group];
+  SequenceGroup& from = leveling.groups[slowest];
+  SequenceGroup& to = leveling.groups[swap.group];
   leveling.turns[from.turn].erase({from.time(), slowest});
   leveling.turns[to.turn].erase({to.time(), swap.group});
   const int64_t given = from.members[swap.given];
@@ -112,9 +107,9 @@ bool improve(Leveling& leveling, int64_t turn) {
 
 }  // namespace
 
-int64_t waited(std::span<const Group> groups) {
+int64_t waited(std::span<const SequenceGroup> groups) {
   std::vector<int64_t> slowest;
-  for (const Group& group : groups) {
+  for (const SequenceGroup& group : groups) {
     slowest.resize(std::max(slowest.size(), static_cast<size_t>(group.turn) + 1), 0);
     slowest[group.turn] = std::max(slowest[group.turn], group.time());
   }
@@ -124,7 +119,7 @@ int64_t waited(std::span<const Group> groups) {
 }
 
 void fill_longest_first(std::span<const int64_t> work, std::vector<int64_t> sequences, int64_t size,
-                        std::vector<Group>& groups) {
+                        std::vector<SequenceGroup>& groups) {
   std::sort(sequences.begin(), sequences.end(),
             [&](int64_t a, int64_t b) { return std::pair(-work[a], a) < std::pair(-work[b], b); });
   using Open = std::pair<int64_t, int64_t>;  // (time, group): ties go to the lower group
@@ -138,10 +133,10 @@ void fill_longest_first(std::span<const int64_t> work, std::vector<int64_t> sequ
     if (static_cast<int64_t>(groups[g].members.size()) < size) open.emplace(groups[g].time(), g);
   }
   const auto rising = [&](int64_t a, int64_t b) { return std::pair(work[a], a) < std::pair(work[b], b); };
-  for (Group& group : groups) std::sort(group.members.begin(), group.members.end(), rising);
+  for (SequenceGroup& group : groups) std::sort(group.members.begin(), group.members.end(), rising);
 }
 
-int64_t level_groups(std::span<const int64_t> work, std::vector<Group>& groups, int64_t swaps) {
+int64_t level_groups(std::span<const int64_t> work, std::vector<SequenceGroup>& groups, int64_t swaps) {
   Leveling leveling{.work = work, .groups = groups, .turns = {}};
   for (size_t g = 0; g < groups.size(); ++g) {
     leveling.turns.resize(std::max(leveling.turns.size(), static_cast<size_t>(groups[g].turn) + 1));

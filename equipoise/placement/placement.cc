@@ -33,9 +33,9 @@ std::vector<int64_t> relative_speeds(const Grid& grid) {
 }
 
 /// The buckets in order (micro_step, pool); those of a micro-step take turns together.
-std::vector<Group> empty_buckets(const Grid& grid) {
+std::vector<SequenceGroup> empty_buckets(const Grid& grid) {
   const std::vector<int64_t> speeds = relative_speeds(grid);
-  std::vector<Group> buckets;
+  std::vector<SequenceGroup> buckets;
   for (int64_t b = 0; b < grid.micro_steps * grid.pools(); ++b)
     buckets.push_back({.members = {}, .speed_ppm = speeds[b % grid.pools()], .turn = b / grid.pools()});
   return buckets;
@@ -49,14 +49,14 @@ std::vector<int64_t> all_sequences(const Grid& grid) {
 
 /// Pools wait once a step: level their sums, then let each pool level its micro-steps, so that memory and pipelines see
 /// like sequences too.
-std::vector<Group> level_steps(std::span<const int64_t> work, const Grid& grid) {
-  std::vector<Group> pools;
+std::vector<SequenceGroup> level_steps(std::span<const int64_t> work, const Grid& grid) {
+  std::vector<SequenceGroup> pools;
   for (const int64_t speed : relative_speeds(grid)) pools.push_back({.members = {}, .speed_ppm = speed});
   fill_longest_first(work, all_sequences(grid), grid.pool * grid.micro_steps, pools);
   level_groups(work, pools, swaps_of_a_step);
-  std::vector<Group> buckets = empty_buckets(grid);
+  std::vector<SequenceGroup> buckets = empty_buckets(grid);
   for (int64_t p = 0; p < grid.pools(); ++p) {
-    std::vector<Group> own(grid.micro_steps);
+    std::vector<SequenceGroup> own(grid.micro_steps);
     fill_longest_first(work, pools[p].members, grid.pool, own);
     level_groups(work, own, swaps_of_a_step / grid.pools());
     for (int64_t n = 0; n < grid.micro_steps; ++n) buckets[n * grid.pools() + p].members = std::move(own[n].members);
@@ -65,15 +65,15 @@ std::vector<Group> level_steps(std::span<const int64_t> work, const Grid& grid) 
 }
 
 /// Levels all buckets, then lets those of a pool run by falling time, so that slow ones meet.
-std::vector<Group> slow_ones_meet(std::span<const int64_t> work, const Grid& grid) {
-  std::vector<Group> buckets = empty_buckets(grid);
-  for (Group& bucket : buckets) bucket.turn = 0;
+std::vector<SequenceGroup> slow_ones_meet(std::span<const int64_t> work, const Grid& grid) {
+  std::vector<SequenceGroup> buckets = empty_buckets(grid);
+  for (SequenceGroup& bucket : buckets) bucket.turn = 0;
   fill_longest_first(work, all_sequences(grid), grid.pool, buckets);
   level_groups(work, buckets, swaps_of_a_step);
   for (int64_t p = 0; p < grid.pools(); ++p) {
-    std::vector<Group> own;
+    std::vector<SequenceGroup> own;
     for (int64_t n = 0; n < grid.micro_steps; ++n) own.push_back(std::move(buckets[n * grid.pools() + p]));
-    std::sort(own.begin(), own.end(), [](const Group& a, const Group& b) {
+    std::sort(own.begin(), own.end(), [](const SequenceGroup& a, const SequenceGroup& b) {
       return std::pair(-a.work, a.members.front()) < std::pair(-b.work, b.members.front());
     });
     for (int64_t n = 0; n < grid.micro_steps; ++n) {
@@ -85,14 +85,14 @@ std::vector<Group> slow_ones_meet(std::span<const int64_t> work, const Grid& gri
 }
 
 /// The heaviest sequences run in the first micro-step, the next ones in the second: what an outlier needs.
-std::vector<Group> heavy_ones_meet(std::span<const int64_t> work, const Grid& grid) {
+std::vector<SequenceGroup> heavy_ones_meet(std::span<const int64_t> work, const Grid& grid) {
   std::vector<int64_t> falling = all_sequences(grid);
   std::sort(falling.begin(), falling.end(),
             [&](int64_t a, int64_t b) { return std::pair(-work[a], a) < std::pair(-work[b], b); });
-  std::vector<Group> buckets = empty_buckets(grid);
+  std::vector<SequenceGroup> buckets = empty_buckets(grid);
   for (int64_t n = 0; n < grid.micro_steps; ++n) {
     const auto first = buckets.begin() + n * grid.pools();
-    std::vector<Group> turn(first, first + grid.pools());
+    std::vector<SequenceGroup> turn(first, first + grid.pools());
     fill_longest_first(work, {falling.begin() + n * grid.dp, falling.begin() + (n + 1) * grid.dp}, grid.pool, turn);
     std::move(turn.begin(), turn.end(), first);
   }
@@ -100,16 +100,16 @@ std::vector<Group> heavy_ones_meet(std::span<const int64_t> work, const Grid& gr
 }
 
 /// Pools wait at each micro-step: start from the better of two orders, and fill the time that is waited anyway.
-std::vector<Group> level_micro_steps(std::span<const int64_t> work, const Grid& grid) {
-  std::vector<Group> level = slow_ones_meet(work, grid);
-  std::vector<Group> falling = heavy_ones_meet(work, grid);
+std::vector<SequenceGroup> level_micro_steps(std::span<const int64_t> work, const Grid& grid) {
+  std::vector<SequenceGroup> level = slow_ones_meet(work, grid);
+  std::vector<SequenceGroup> falling = heavy_ones_meet(work, grid);
   level_groups(work, level, swaps_of_a_step);
   level_groups(work, falling, swaps_of_a_step);
   return waited(falling) < waited(level) ? falling : level;
 }
 
 /// Within a bucket, sequences keep the order of their ids.
-std::vector<Slot> slots_of(std::vector<Group> buckets, const Grid& grid) {
+std::vector<Slot> slots_of(std::vector<SequenceGroup> buckets, const Grid& grid) {
   std::vector<Slot> slots(grid.sequences());
   for (int64_t b = 0; b < static_cast<int64_t>(buckets.size()); ++b) {
     std::vector<int64_t>& members = buckets[b].members;
@@ -120,7 +120,7 @@ std::vector<Slot> slots_of(std::vector<Group> buckets, const Grid& grid) {
 }
 
 int64_t waited_for(std::span<const int64_t> work, const Grid& grid, const std::vector<Slot>& slots) {
-  std::vector<Group> groups = empty_buckets(grid);
+  std::vector<SequenceGroup> groups = empty_buckets(grid);
   if (grid.dp_sync == DpSync::step) groups.resize(grid.pools());
   for (size_t s = 0; s < slots.size(); ++s) {
     const int64_t pool = slots[s].replica / grid.pool;

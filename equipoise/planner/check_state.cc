@@ -1,5 +1,7 @@
 // A saved state comes from a file, which can be damaged or belong to another run. What packing left is checked here
 // once, against the documents and the inputs, so that every step can trust it.
+#include "equipoise/planner/check_state.h"
+
 #include <algorithm>
 #include <map>
 #include <string>
@@ -35,17 +37,7 @@ void check_progress(const PlanInputs& inputs, const Corpus& corpus, const Packer
     if (!has_arrived[static_cast<size_t>(held.document.value)]) refuse(document(held) + " has not arrived yet");
 }
 
-void check_held(const Corpus& corpus, const PackerState& state) {
-  const auto documents = static_cast<int64_t>(corpus.documents.size());
-  for (const Held& held : state.held) {
-    const int64_t id = held.document.value;
-    const bool known = id >= 0 && id < documents;
-    const bool inside =
-        known && held.begin_tokens >= 0 && held.length_tokens > 0 &&
-        held.length_tokens <= corpus.documents[static_cast<size_t>(id)].length_tokens - held.begin_tokens;
-    if (!inside || held.since_step < 0 || held.since_step > state.step)
-      refuse(document(held) + " does not fit the documents");
-  }
+void check_overlaps(const PackerState& state) {
   std::vector<Held> sorted = state.held;
   std::sort(sorted.begin(), sorted.end(), [](const Held& a, const Held& b) {
     return std::pair(a.document, a.begin_tokens) < std::pair(b.document, b.begin_tokens);
@@ -86,12 +78,25 @@ void check_ages(const PlanInputs& inputs, const PackerState& state) {
 
 }  // namespace
 
-void check_state(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state) {
+void check_inside(const Corpus& corpus, const PackerState& state) {
   const auto documents = static_cast<int64_t>(corpus.documents.size());
   if (state.step < 0 || state.position < 0 || state.position > documents)
     refuse("position " + std::to_string(state.position) + " at step " + std::to_string(state.step) + " does not fit " +
            std::to_string(documents) + " documents");
-  check_held(corpus, state);
+  for (const Held& held : state.held) {
+    const int64_t id = held.document.value;
+    const bool known = id >= 0 && id < documents;
+    const bool inside =
+        known && held.begin_tokens >= 0 && held.length_tokens > 0 &&
+        held.length_tokens <= corpus.documents[static_cast<size_t>(id)].length_tokens - held.begin_tokens;
+    if (!inside || held.since_step < 0 || held.since_step > state.step)
+      refuse(document(held) + " does not fit the documents");
+  }
+}
+
+void check_state(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state) {
+  check_inside(corpus, state);
+  check_overlaps(state);
   check_progress(inputs, corpus, state);
   check_queues(inputs, state);
   check_ages(inputs, state);

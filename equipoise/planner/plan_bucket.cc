@@ -32,18 +32,6 @@ LayerPlan make_layer(const PlanInputs& inputs, const BucketPlan& plan, const Mas
   return {std::move(tiles), std::move(exchange)};
 }
 
-/// The most bytes of received rows that a member holds at once.
-int64_t most_held_bytes(const PlanInputs& inputs, const LayerPlan& layer) {
-  const auto held = held_bytes(inputs.cost, inputs.heads, layer.exchange, inputs.members());
-  return *std::max_element(held.begin(), held.end());
-}
-
-int64_t most_held_bytes(const PlanInputs& inputs, const BucketPlan& plan) {
-  int64_t most = 0;
-  for (const LayerPlan& layer : plan.layers) most = std::max(most, most_held_bytes(inputs, layer));
-  return most;
-}
-
 /// The last layer of the plan is the better of the one it has and `other`: one that meets the cap before one that does
 /// not, then the faster, then the one it has.
 void keep_better(const PlanInputs& inputs, BucketPlan& plan, LayerPlan other) {

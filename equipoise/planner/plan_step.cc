@@ -9,32 +9,12 @@
 #include "equipoise/cost/cost.h"
 #include "equipoise/packing/packing.h"
 #include "equipoise/placement/placement.h"
+#include "equipoise/planner/check_state.h"
 #include "equipoise/planner/planner.h"
 #include "equipoise/planner/presets.h"
 
 namespace equipoise {
 namespace {
-
-/// A state that was not checked must not lead out of the documents.
-void check_inside(const Corpus& corpus, const PackerState& state) {
-  const auto documents = static_cast<int64_t>(corpus.documents.size());
-  const std::string remedy = "use the documents, seed and options with which the state was saved";
-  if (state.step < 0 || state.position < 0 || state.position > documents)
-    throw InputError("position " + std::to_string(state.position) + " at step " + std::to_string(state.step) +
-                         " does not fit " + std::to_string(documents) + " documents",
-                     "sampler state", remedy);
-  for (const Held& held : state.held) {
-    const int64_t id = held.document.value;
-    const bool known = id >= 0 && id < documents;
-    const bool inside = known && held.begin_tokens >= 0 && held.length_tokens > 0 &&
-                        held.length_tokens <= corpus.documents[id].length_tokens - held.begin_tokens;
-    if (!inside || held.since_step < 0 || held.since_step > state.step)
-      throw InputError("held document " + std::to_string(id) + " does not fit the documents", "sampler state", remedy);
-  }
-  if (is_finished(corpus, state))
-    throw InputError("no document is left to plan", "step " + std::to_string(state.step),
-                     "begin another epoch, or give more documents");
-}
 
 PackedStep pack(PackingRule rule, const PlanInputs& inputs, const Corpus& corpus, const PackerState& state) {
   switch (rule) {
@@ -68,8 +48,7 @@ Grid grid_of(const PlanInputs& inputs) {
 std::vector<Slot> place(PlacementRule rule, const PlanInputs& inputs, const std::vector<Sequence>& sequences) {
   const Grid grid = grid_of(inputs);
   std::vector<int64_t> time;
-  for (const Sequence& sequence : sequences)
-    time.push_back(sequence_work_ns(inputs, sequence) + tokens_time_ns(inputs, sequence.tokens()));
+  for (const Sequence& sequence : sequences) time.push_back(sequence_time_ns(inputs, sequence));
   switch (rule) {
     case PlacementRule::as_it_comes: return place_as_it_comes(grid);
     case PlacementRule::longest_first: return place_sequences(time, grid);
@@ -170,7 +149,7 @@ int64_t lost_ppm(const PlanInputs& inputs, const StepPlan& step) {
   std::vector<int64_t> time;
   int64_t total = 0;
   for (const Sequence& sequence : step.sequences) {
-    time.push_back(sequence_work_ns(inputs, sequence) + tokens_time_ns(inputs, sequence.tokens()));
+    time.push_back(sequence_time_ns(inputs, sequence));
     total += time.back();
   }
   const auto work = [&](const Bucket& bucket) {
@@ -199,8 +178,10 @@ StepPlan look_ahead_for_pool(const PlanInputs& inputs, const Corpus& corpus, con
 StepPlan plan_step(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state) {
   const Stages stages = stages_of(inputs);
   check_inside(corpus, state);
-  if (stages.packing == PackingRule::look_ahead && stages.tiling == TilingRule::pooled && inputs.pool > 1)
-    return look_ahead_for_pool(inputs, corpus, state);
+  if (is_finished(corpus, state))
+    throw InputError("no document is left to plan", "step " + std::to_string(state.step),
+                     "begin another epoch, or give more documents");
+  if (stages.packing == PackingRule::look_ahead && inputs.pool > 1) return look_ahead_for_pool(inputs, corpus, state);
   return assemble(inputs, corpus, state, pack(stages.packing, inputs, corpus, state), stages.placement);
 }
 

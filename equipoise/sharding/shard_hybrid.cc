@@ -24,15 +24,6 @@ struct Timed {
   int64_t slowest_ns = 0;
 };
 
-/// Predicted attention time of rows through the whole model.
-int64_t rows_time_ns(const PlanInputs& inputs, Range rows, int64_t length_tokens) {
-  int64_t time = 0;
-  for (const Mask& mask : inputs.masks)
-    time +=
-        mask.layers * entry_time({inputs.cost, mask, inputs.heads}, rows, length_tokens, inputs.heads.query).total();
-  return time;
-}
-
 /// Zigzag in whole row blocks: each place owns one early and one late run of them, and as many blocks as the others
 /// within one. In order of the text; its last block may be short.
 std::vector<DealtRange> deal_blocks(int64_t tokens, int64_t places, int64_t block_tokens) {
@@ -80,7 +71,7 @@ bool place_zigzag(Deal& deal, int64_t segment, int64_t least, int64_t block_toke
 std::vector<ShardPiece> cut_long_ones(const PlanInputs& inputs, const Sequence& sequence, const Cut& cut) {
   const int64_t cp = inputs.mesh.cp;
   Deal deal = begin_deal(sequence, cp,
-                         [&](Range rows, int64_t length_tokens) { return rows_time_ns(inputs, rows, length_tokens); });
+                         [&](Range rows, int64_t length_tokens) { return rows_work_ns(inputs, rows, length_tokens); });
   for (const int64_t segment : longest_segments(sequence)) {
     const int64_t tokens = sequence.segments[segment].length_tokens;
     const int64_t least = cut.over_all ? cp : std::min(cp, ceil_div(tokens, cut.whole_tokens));
@@ -125,7 +116,7 @@ int64_t slowest_rank_ns(const PlanInputs& inputs, const Sequence& sequence, cons
   std::vector<int64_t> ranks(inputs.mesh.cp, 0);
   for (const ShardPiece& piece : sharding.pieces)
     ranks[piece.cp_rank] +=
-        rows_time_ns(inputs, {piece.begin_tokens, piece.length_tokens}, sequence.segments[piece.segment].length_tokens);
+        rows_work_ns(inputs, {piece.begin_tokens, piece.length_tokens}, sequence.segments[piece.segment].length_tokens);
   return *std::max_element(ranks.begin(), ranks.end());
 }
 

@@ -56,7 +56,7 @@ void place_spread(Deal& deal, int64_t segment, Ranges ranges) {
 
 }  // namespace
 
-Sharding shard_spread(const Sequence& sequence, int64_t cp, const Spread& spread) {
+Sharding shard_spread(const Sequence& sequence, int64_t cp, const SpreadRule& spread) {
   Deal deal =
       begin_deal(sequence, cp, [](Range rows, int64_t length) { return attention_pairs(Mask{}, rows, length); });
   const int64_t tokens = sequence.tokens();

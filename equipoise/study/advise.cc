@@ -27,14 +27,6 @@ bool leaves_node(const PlanInputs& inputs) {
   return false;
 }
 
-int64_t most_held_bytes(const PlanInputs& inputs, const BucketPlan& bucket) {
-  int64_t most = 0;
-  for (const LayerPlan& layer : bucket.layers)
-    for (const int64_t held : held_bytes(inputs.cost, inputs.heads, layer.exchange, inputs.members()))
-      most = std::max(most, held);
-  return most;
-}
-
 /// Sequences of one pool between two waits of the replicas.
 int64_t sequences_between_waits(const PlanInputs& inputs) {
   return inputs.dp_sync == DpSync::micro_step ? inputs.pool : inputs.pool * inputs.micro_steps;
@@ -42,8 +34,7 @@ int64_t sequences_between_waits(const PlanInputs& inputs) {
 
 /// Adds one step to sums of steps.
 void add_step(const PlanInputs& inputs, const StepPlan& step, PoolMeasures& sums) {
-  std::vector<BucketPlan> buckets;
-  for (const Bucket& bucket : step.buckets) buckets.push_back(plan_bucket(inputs, step, bucket));
+  const std::vector<BucketPlan> buckets = plan_buckets(inputs, step);
   const StepSummary summary = summarize(inputs, step, buckets);
   std::vector<int64_t> work;
   for (const Sequence& sequence : step.sequences) work.push_back(sequence_work_ns(inputs, sequence));

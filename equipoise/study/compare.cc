@@ -55,9 +55,7 @@ void measure_delays(const PackerState& before, const StepPlan& step, StepMeasure
 }
 
 void predict_costs(const PlanInputs& inputs, const StepPlan& step, StepMeasures& measures) {
-  std::vector<BucketPlan> buckets;
-  for (const Bucket& bucket : step.buckets) buckets.push_back(plan_bucket(inputs, step, bucket));
-  const StepSummary summary = summarize(inputs, step, buckets);
+  const StepSummary summary = summarize(inputs, step, plan_buckets(inputs, step));
   measures.tokens = summary.tokens;
   measures.step_ns = summary.step_ns;
   measures.mean_sent_bytes = summary.mean_sent_bytes;

@@ -93,10 +93,15 @@ void summarize_bytes(const std::vector<int64_t>& sent_bytes, StepSummary& summar
 
 }  // namespace
 
+std::vector<BucketPlan> plan_buckets(const PlanInputs& inputs, const StepPlan& step) {
+  std::vector<BucketPlan> buckets;
+  for (const Bucket& bucket : step.buckets) buckets.push_back(plan_bucket(inputs, step, bucket));
+  return buckets;
+}
+
 PlannedStep plan_all_buckets(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state) {
   PlannedStep planned{.step = plan_step(inputs, corpus, state), .buckets = {}, .summary = {}};
-  for (const Bucket& bucket : planned.step.buckets)
-    planned.buckets.push_back(plan_bucket(inputs, planned.step, bucket));
+  planned.buckets = plan_buckets(inputs, planned.step);
   planned.summary = summarize(inputs, planned.step, planned.buckets);
   return planned;
 }

@@ -43,6 +43,9 @@ struct PlannedStep {
   bool operator==(const PlannedStep&) const = default;
 };
 
+/// plan_bucket for all buckets of a step, in their order. Errors: as plan_bucket.
+std::vector<BucketPlan> plan_buckets(const PlanInputs& inputs, const StepPlan& step);
+
 /// plan_step and plan_bucket for every pool: what one rank never needs, and a command does. Errors: as plan_step.
 PlannedStep plan_all_buckets(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state);
 

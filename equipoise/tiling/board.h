@@ -32,7 +32,7 @@ struct MemberTally {
   int64_t key_bytes = 0;   ///< of keys and values received in the forward
 };
 
-/// Work and traffic that a member would gain with some rows.
+/// What a member would gain with some rows, beside their work.
 struct Gain {
   int64_t traffic_ps = 0;  ///< of all members together
   int64_t key_bytes = 0;

@@ -89,8 +89,8 @@ def compare(  # noqa: PLR0913 - what the command's flags say
 ) -> list[Compared]:
     """Plans at most `steps` steps (None: all) of the same documents under each of the inputs, and measures them.
 
-    lengths: tokens of each document, by id. Replicas that share no attention do not wait for one another within a step:
-    strategies without pools are compared with a pool of 1. To leave out a warm-up: measure_run(compared.steps[40:]).
+    lengths: tokens of each document, by id. Strategies that share no attention are compared with
+    pools of 1. To leave out a warm-up: measure_run(compared.steps[40:]).
     Errors: ValueError for wrong arguments, and as plan_step.
     """
     if steps is not None and integer("steps", steps) < 0:

@@ -178,7 +178,7 @@ TEST(LevelGroups, SwapsNeverMakeAnyTurnWaitLonger) {
     SplitMix64 rng{seed};
     Work work(24);
     for (int64_t& value : work) value = random_between(rng, 0, 1000);
-    std::vector<Group> groups(6);
+    std::vector<SequenceGroup> groups(6);
     for (int64_t g = 0; g < 6; ++g) groups[g] = {.members = {}, .speed_ppm = ppm_one + g % 2 * 300'000, .turn = g / 3};
     std::vector<int64_t> ids(work.size());
     std::iota(ids.begin(), ids.end(), 0);

@@ -121,7 +121,7 @@ TEST(Spread, OwnsEveryTokenOnceAndEqualTokensOnAllRanks) {
     const Sequence sequence = random_sequence(rng, 200);
     const int64_t cp = random_between(rng, 1, 8);
     EXPECT_EQ(shard_spread(sequence, cp, {}), shard_sequence(ShardingRule::contiguous, sequence, cp));
-    for (const Spread& spread : spreads) {
+    for (const SpreadRule& spread : spreads) {
       const Sharding sharding = shard_spread(sequence, cp, spread);
       std::vector<int64_t> owned(cp, 0);
       std::vector<int64_t> next(sequence.segments.size(), 0);

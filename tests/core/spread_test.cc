@@ -74,7 +74,7 @@ TEST(Spread, KeepsCapsAndLosesNothing) {
   for (int trial = 0; trial < 200; ++trial) {
     const Caps caps{random_between(rng, 100, 1000), random_between(rng, 2, 20), 0};
     const std::vector<Item> items = random_items(rng, random_between(rng, 0, 80), 100);
-    const Spread spread = spread_items(items, random_between(rng, 1, 9), caps, 20);
+    const SpreadItems spread = spread_items(items, random_between(rng, 1, 9), caps, 20);
     std::vector<Item> seen = spread.left;
     for (const auto& list : spread.packed) {
       EXPECT_LE(load_of(list).tokens, caps.tokens);
