@@ -89,7 +89,7 @@ def measure(rank, folder, options, results):
     dist.destroy_process_group()
 
 
-def show(samples):
+def show(samples, _hardware):
     medians = {name: statistics.median(values) for name, values in samples.items()}
     print(f"{'':<12}{'median ms':>10}{'of ideal':>10}{'speed-up':>10}")
     for name in ("ideal", *STRATEGIES):
@@ -99,10 +99,12 @@ def show(samples):
     print(f"pooled takes {best:.3f}x the ideal; the target is at most {TARGET}x")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def run_on_two_ranks(description, turns, measure, show):
+    """Reads the flags, has two processes measure, and shows what rank 0 found. Without --hardware the machine is
+    measured first. measure(rank, folder, options, results); show(samples, hardware), hardware by name or file."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hardware", help="name or file of the cost description that plans use")
-    parser.add_argument("--turns", type=int, default=5, help="counted turns")
+    parser.add_argument("--turns", type=int, default=turns, help="counted turns")
     options = parser.parse_args()
     context = multiprocessing.get_context("spawn")
     results = context.Queue()
@@ -114,10 +116,10 @@ def main():
         ranks = [context.Process(target=measure, args=(rank, *arguments), daemon=True) for rank in range(2)]
         for process in ranks:
             process.start()
-        show(results.get())
+        show(results.get(), options.hardware)
         for process in ranks:
             process.join()
 
 
 if __name__ == "__main__":
-    main()
+    run_on_two_ranks(__doc__, 5, measure, show)

@@ -10,20 +10,15 @@ documents.
 Usage: sharding_measured.py [--hardware NAME|FILE] [--turns N]. Without --hardware this machine is measured first.
 """
 
-import argparse
 import math
-import multiprocessing
 import random
 import statistics
-import subprocess
-import sys
-import tempfile
 
 import torch
 import torch.distributed as dist
 
 import equipoise as eq
-from attention_ideal import KV, QUERY, SIZE, kernels, pooled, slowest_ms
+from attention_ideal import KV, QUERY, SIZE, kernels, pooled, run_on_two_ranks, slowest_ms
 
 WINDOWS = (4096, 8192)
 SEQUENCES = 4
@@ -101,25 +96,5 @@ def show(by_window, hardware):
             print(f"{window:>7}  {way:<16}{medians[way]:>10.1f}{measured:>10.3f}{predicted:>11.3f}")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--hardware", help="name or file of the cost description that plans use")
-    parser.add_argument("--turns", type=int, default=9, help="counted turns")
-    options = parser.parse_args()
-    context = multiprocessing.get_context("spawn")
-    results = context.Queue()
-    with tempfile.TemporaryDirectory() as folder:
-        if options.hardware is None:
-            options.hardware = f"{folder}/this-machine.json"
-            subprocess.run([sys.executable, "-m", "equipoise.calibrate", "--out", options.hardware], check=True)
-        arguments = (folder, options, results)
-        ranks = [context.Process(target=measure, args=(rank, *arguments), daemon=True) for rank in range(RANKS)]
-        for process in ranks:
-            process.start()
-        show(results.get(), options.hardware)
-        for process in ranks:
-            process.join()
-
-
 if __name__ == "__main__":
-    main()
+    run_on_two_ranks(__doc__, 9, measure, show)
