@@ -87,6 +87,10 @@ void init_inputs(nb::module_& module) {
       .def_prop_rw(
           "effort", [](const PlanInputs& inputs) { return std::string(name(inputs.effort)); },
           [](PlanInputs& inputs, const std::string& text) { inputs.effort = parse_effort(text); })
+      .def_prop_rw(
+          "gradient_sum", [](const PlanInputs& inputs) { return std::string(name(inputs.gradient_sum)); },
+          [](PlanInputs& inputs, const std::string& text) { inputs.gradient_sum = parse_gradient_sum(text); })
+      .def_rw("grid_rows", &PlanInputs::grid_rows)
       .def_rw("mesh", &PlanInputs::mesh)
       .def_rw("pool", &PlanInputs::pool)
       .def_rw("micro_steps", &PlanInputs::micro_steps)

@@ -98,6 +98,8 @@ void add_strategy_options(CLI::App& command, PlanningFlags& flags) {
   command.add_option("--speeds", flags.speeds,
                      "Speed of each rank of dp x cp in parts per thousand: 1000,900,... [all 1000]");
   command.add_option("--effort", flags.effort, "Search for pooled tiles: fast, normal or thorough [normal]");
+  command.add_option("--gradient-sum", flags.gradient_sum,
+                     "fast, or invariant: the same bits whoever computes what, at a price [fast]");
 }
 
 PlanInputs make_inputs(const PlanningFlags& flags) {
@@ -118,6 +120,7 @@ PlanInputs make_inputs(const PlanningFlags& flags) {
   inputs.cost = make_cost_table(model, hardware, inputs.mesh.tp);
   inputs.speeds_ppt = parse_integers(flags.speeds, "--speeds");
   inputs.effort = parse_effort(flags.effort);
+  inputs.gradient_sum = parse_gradient_sum(flags.gradient_sum);
   validate(inputs);
   return inputs;
 }

@@ -41,6 +41,7 @@ struct PlanningFlags {
   std::optional<int64_t> exchange_bytes;
   std::string speeds;
   std::string effort = "normal";
+  std::string gradient_sum = "fast";
 };
 
 /// LENGTHS, and what describes the data, the mesh, the model and the machine.

@@ -171,6 +171,8 @@ OrderedJson inputs_json(const PlanInputs& inputs) {
           {"queues", inputs.delay.queue_tokens},
           {"speeds", inputs.speeds_ppt},
           {"effort", name(inputs.effort)},
+          {"gradient_sum", name(inputs.gradient_sum)},
+          {"grid_rows", inputs.grid_rows},
           {"cost", cost_json(inputs.cost)}};
 }
 
@@ -193,7 +195,9 @@ PlanInputs read_inputs(Fields fields) {
                                 .queue_tokens = fields.integers("queues")},
                       .cost = read_cost(fields.object("cost")),
                       .speeds_ppt = fields.integers("speeds"),
-                      .effort = parse_effort(fields.text("effort"))};
+                      .effort = parse_effort(fields.text("effort")),
+                      .gradient_sum = parse_gradient_sum(fields.text("gradient_sum")),
+                      .grid_rows = fields.integer("grid_rows")};
     fields.finish();
     validate(inputs);
     return inputs;

@@ -3,14 +3,39 @@
 #include <algorithm>
 #include <tuple>
 
+#include "equipoise/base/errors.h"
+
 // The fewest kernel calls for a member's work. Items are joined first, because every call reads its whole prefix of
-// keys; then each gets its keys, in place where they lie together in the member's own tensors, from the arena
-// otherwise.
+// keys (under invariant sums they are cut instead); then each gets its keys, in place where they lie together in the
+// member's own tensors, from the arena otherwise.
 
 namespace equipoise {
 namespace {
 
 auto place(const WorkItem& item) { return std::tuple(item.round, item.replica_in_pool, item.segment); }
+
+auto rows_then_heads(const WorkItem& item) {
+  return std::tuple(place(item), item.q_begin, item.q_length, item.head_begin);
+}
+
+template <class Key>
+void sort_items(std::vector<PlacedItem>& items, Key key) {
+  std::sort(items.begin(), items.end(),
+            [key](const PlacedItem& a, const PlacedItem& b) { return key(a.item) < key(b.item); });
+}
+
+/// Rows and heads of an item, as an item.
+PlacedItem part_of(const PlacedItem& whole, Range rows, Range heads) {
+  PlacedItem part = whole;
+  const int64_t below = rows.begin - whole.item.q_begin;
+  part.item.q_begin = rows.begin;
+  part.item.q_length = rows.length;
+  part.item.head_begin = heads.begin;
+  part.item.heads = heads.length;
+  part.item.owner_row += below;
+  part.cell += below * whole.row_stride + heads.begin - whole.item.head_begin;
+  return part;
+}
 
 bool rows_follow(const PlacedItem& a, const PlacedItem& b) {
   return place(a.item) == place(b.item) && a.item.head_begin == b.item.head_begin && a.item.heads == b.item.heads &&
@@ -46,18 +71,29 @@ std::vector<PlacedItem> join_runs(const std::vector<PlacedItem>& items, Follows 
 }  // namespace
 
 std::vector<PlacedItem> join_items(std::vector<PlacedItem> items, const Heads& heads) {
-  const auto sort_by = [](std::vector<PlacedItem>& list, auto key) {
-    std::sort(list.begin(), list.end(),
-              [&](const PlacedItem& a, const PlacedItem& b) { return key(a.item) < key(b.item); });
-  };
-  sort_by(items,
-          [](const WorkItem& item) { return std::tuple(place(item), item.head_begin, item.heads, item.q_begin); });
+  sort_items(items,
+             [](const WorkItem& item) { return std::tuple(place(item), item.head_begin, item.heads, item.q_begin); });
   items = join_runs(items, rows_follow, [](WorkItem& a, const WorkItem& b) { a.q_length += b.q_length; });
-  sort_by(items,
-          [](const WorkItem& item) { return std::tuple(place(item), item.q_begin, item.q_length, item.head_begin); });
+  sort_items(items, rows_then_heads);
   return join_runs(
       items, [&](const PlacedItem& a, const PlacedItem& b) { return heads_follow(a, b, heads.group()); },
       [](WorkItem& a, const WorkItem& b) { a.heads += b.heads; });
+}
+
+std::vector<PlacedItem> cut_items(const std::vector<PlacedItem>& items, const Heads& heads, int64_t grid_rows) {
+  std::vector<PlacedItem> cells;
+  for (const PlacedItem& whole : items) {
+    const int64_t end = whole.item.q_begin + whole.item.q_length;
+    const int64_t head_end = whole.item.head_begin + whole.item.heads;
+    EQ_ASSERT(whole.item.head_begin % heads.group() == 0 && head_end % heads.group() == 0);
+    for (int64_t row = whole.item.q_begin, next = 0; row < end; row = next) {
+      next = std::min(end, (row / grid_rows + 1) * grid_rows);
+      for (int64_t head = whole.item.head_begin; head < head_end; head += heads.group())
+        cells.push_back(part_of(whole, {row, next - row}, {head, heads.group()}));
+    }
+  }
+  sort_items(cells, rows_then_heads);
+  return cells;
 }
 
 void append_entries(std::vector<KernelEntry>& entries, const PlacedItem& placed, const KeyPlaces& keys,

@@ -75,7 +75,9 @@ void add_keys(RankProgram& program, const std::vector<Message>& messages, const 
   }
 }
 
-std::vector<PlacedItem> place_items(std::span<const WorkItem> work, const GuestCells& guests, const Heads& heads) {
+std::vector<PlacedItem> place_items(std::span<const WorkItem> work, const GuestCells& guests,
+                                    const RankProgram& program) {
+  const Heads& heads = program.heads;
   std::vector<PlacedItem> placed;
   for (const WorkItem& item : work) {
     if (item.owner == item.member)
@@ -85,6 +87,7 @@ std::vector<PlacedItem> place_items(std::span<const WorkItem> work, const GuestC
                         guests.at({item.round, item.replica_in_pool, item.segment, item.q_begin, item.head_begin}),
                         item.heads});
   }
+  if (program.gradient_sum == GradientSum::invariant) return cut_items(placed, heads, program.grid_rows);
   return join_items(std::move(placed), heads);
 }
 
@@ -102,6 +105,8 @@ RankProgram header(const PlanInputs& inputs, const BucketPlan& bucket, int64_t m
   program.members = inputs.members();
   program.mask = inputs.masks[mask_index];
   program.heads = inputs.heads;
+  program.grid_rows = inputs.grid();
+  program.gradient_sum = inputs.gradient_sum;
   program.rounds.resize(bucket.layers[mask_index].exchange.rounds);
   return program;
 }
@@ -127,7 +132,7 @@ RankProgram make_rank_program(const PlanInputs& inputs, const BucketPlan& bucket
   const GuestCells guests = add_queries(program, exchange.queries, own);
   add_keys(program, exchange.keys, own, arena);
   const KeyPlaces keys{program.mask, program.heads, own, arena};
-  for (const PlacedItem& placed : place_items(work, guests, program.heads)) {
+  for (const PlacedItem& placed : place_items(work, guests, program)) {
     const Segment& segment = bucket.sequences[placed.item.replica_in_pool].segments[placed.item.segment];
     append_entries(program.rounds[placed.item.round].entries, placed, keys, segment.length_tokens);
   }

@@ -126,6 +126,8 @@ std::vector<std::pair<std::string, std::string>> input_fields(const PlanInputs& 
   add("queues", join(inputs.delay.queue_tokens));
   add("speeds", join(inputs.speeds_ppt));
   add("effort", std::string(name(inputs.effort)));
+  add("gradient_sum", std::string(name(inputs.gradient_sum)));
+  add("grid_rows", std::to_string(inputs.grid_rows));
   add_cost_fields(fields, inputs.cost);
   return fields;
 }

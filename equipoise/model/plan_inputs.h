@@ -7,6 +7,7 @@
 
 #include "equipoise/model/cost_table.h"
 #include "equipoise/model/effort.h"
+#include "equipoise/model/gradient_sum.h"
 #include "equipoise/model/heads.h"
 #include "equipoise/model/limits.h"
 #include "equipoise/model/mask.h"
@@ -59,10 +60,14 @@ struct PlanInputs {
   CostTable cost;
   std::vector<int64_t> speeds_ppt;  ///< parts per thousand, by replica * cp + cp_rank; empty: all 1000
   Effort effort = Effort::normal;   ///< of placing pooled tiles
+  GradientSum gradient_sum = GradientSum::fast;
+  int64_t grid_rows = default_grid_rows;  ///< query rows of a cell of the invariant grid
   bool operator==(const PlanInputs&) const = default;
 
   constexpr int64_t sequences() const { return mesh.dp * micro_steps; }  ///< M
   constexpr int64_t members() const { return pool * mesh.cp; }           ///< ranks of a pool
+  /// Query rows of a cell of the grid at which work is cut; 0: no grid.
+  constexpr int64_t grid() const { return gradient_sum == GradientSum::invariant ? grid_rows : 0; }
 };
 
 /// Every field of the inputs as (name, value) texts in a fixed order. The hash is over exactly these, and two ranks

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "equipoise/base/ids.h"
+#include "equipoise/model/gradient_sum.h"
 #include "equipoise/model/heads.h"
 #include "equipoise/model/mask.h"
 
@@ -31,7 +32,6 @@ namespace equipoise {
 // (the *_move flags).
 
 enum class Store : int64_t { local = 0, foreign = 1 };  ///< foreign: guest queries, key arena
-enum class GradientSum : int64_t { fast = 0, invariant = 1 };
 
 /// Rows of this member that go to a peer. Sorted by (peer, ...) in the same order as the peer's receive list.
 struct SendBlock {
@@ -117,7 +117,7 @@ struct RankProgram {
   Mask mask;
   Heads heads;
   int64_t rows = 0;       ///< T of this member, padding included
-  int64_t grid_rows = 0;  ///< invariant mode: query rows of a cell of the fixed grid; 0: no grid
+  int64_t grid_rows = 0;  ///< invariant sums: query rows of a cell of the grid, each an entry; 0: fast, no grid
   GradientSum gradient_sum = GradientSum::fast;
   int64_t arena_cells = 0;
   std::vector<OwnKeys> own_keys;

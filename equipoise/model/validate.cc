@@ -216,6 +216,7 @@ void validate(const PlanInputs& inputs) {
   check_range("epoch", inputs.arrival.epoch, 0, no_limit);
   check_delay(inputs.delay, inputs.sequences());
   check_speeds(inputs.speeds_ppt, inputs.mesh);
+  check_range("grid_rows", inputs.grid_rows, 1, most_tokens);
 }
 
 }  // namespace equipoise

@@ -66,7 +66,8 @@ PooledTiles place_pooled(const PlanInputs& inputs, const BucketPlan& plan, const
                       .cp = inputs.mesh.cp,
                       .exchange_bytes = inputs.limits.exchange_bytes,
                       .nodes = nodes,
-                      .effort = effort});
+                      .effort = effort,
+                      .grid_rows = inputs.grid()});
 }
 
 std::vector<Sharding> search_owners(const PlanInputs& inputs, const BucketPlan& plan) {

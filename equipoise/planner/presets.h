@@ -33,7 +33,8 @@ struct StrategyOptions {
 StrategyOptions options_of(Strategy strategy);
 
 /// The stages that inputs ask for: the preset of their strategy, with its options.
-/// Errors: InputError for an option that the strategy does not have (a delay, a repack window, queues).
+/// Errors: InputError for an option that the strategy does not have (a delay, a repack window, queues, whole groups of
+/// heads for invariant sums).
 Stages stages_of(const PlanInputs& inputs);
 
 /// How long the strategy holds documents unless told: no_bound for wlb, 0 for all others.

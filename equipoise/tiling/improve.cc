@@ -204,7 +204,7 @@ Range choose_rows(Search& search, const Pick& pick) {
 
 /// The rows of a slice just above `work_ns`, from its top or bottom.
 Range rows_above(Search& search, const Slice& slice, int64_t work_ns) {
-  const int64_t block = search.board.pool().cost.attention.tile_rows;
+  const int64_t block = row_block(search.board.pool());
   if (search.below(2) == 0) {
     const Range rows = top_rows(search.board, slice, work_ns, slice.member);
     const int64_t begin = std::max(slice.rows.begin, (rows.begin - 1) / block * block);

@@ -47,7 +47,7 @@ std::vector<Tile> deal_rounds(const Board& board) {
       if (board.pieces()[slice.piece].owner == slice.member) continue;
       Round& round = rounds[slice.member.value];
       for (int64_t begin = slice.rows.begin, end = 0; begin < slice.rows.end(); begin = end) {
-        end = end_of_tile(round, begin, slice.rows.end(), board.pool().cost.attention.tile_rows);
+        end = end_of_tile(round, begin, slice.rows.end(), row_block(board.pool()));
         tiles.push_back({.replica_in_pool = board.text_of(column).replica_in_pool,
                          .segment = board.text_of(column).segment,
                          .q_begin = begin,

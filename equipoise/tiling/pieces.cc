@@ -30,6 +30,10 @@ int64_t query_bytes(const PooledTiling& pool, int64_t rows) {
   return rows * pool.heads.group() * pool.heads.size * pool.cost.element_bytes;
 }
 
+int64_t row_block(const PooledTiling& pool) {
+  return pool.grid_rows > 0 ? pool.grid_rows : pool.cost.attention.tile_rows;
+}
+
 int64_t call_work(const PooledTiling& pool) { return 2 * pool.cost.attention.call_ns; }
 
 int64_t entry_work(const PooledTiling& pool) {

@@ -37,6 +37,9 @@ int64_t rows_work(const PooledTiling& pool, const HomePiece& piece, Range rows, 
 /// Bytes of the queries of some rows for one KV head.
 int64_t query_bytes(const PooledTiling& pool, int64_t rows);
 
+/// Rows are cut at multiples of this from the segment's begin.
+int64_t row_block(const PooledTiling& pool);
+
 /// Work of launching one more kernel call.
 int64_t call_work(const PooledTiling& pool);
 

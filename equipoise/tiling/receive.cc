@@ -41,7 +41,7 @@ int64_t guess_row(const Board& board, const Slice& slice, int64_t work_ns, bool 
   const HomePiece& piece = board.pieces()[slice.piece];
   const int64_t wanted = mul_div(attention_pairs(pool.mask, slice.rows, piece.length_tokens), work_ns,
                                  std::max<int64_t>(1, slice.work_ns));
-  const int64_t block = pool.cost.attention.tile_rows;
+  const int64_t block = row_block(pool);
   int64_t low = slice.rows.begin / block;
   int64_t high = ceil_div(slice.rows.end(), block);
   while (high - low > 1) {
@@ -81,7 +81,7 @@ int64_t score_slice(const Table& table, int64_t column, const Slice& slice, Memb
 
 void consider(const Table& table, int64_t column, const Slice& slice, MemberId member, std::optional<Choice>& best) {
   if (spare(table, member) <= 0) return;
-  const int64_t block = table.board.pool().cost.attention.tile_rows;
+  const int64_t block = row_block(table.board.pool());
   const int64_t rows = std::min(slice.rows.length, block);
   if (!meets_cap(table.board, column, slice.piece, {slice.rows.end() - rows, rows}, member)) return;
   const int64_t score = score_slice(table, column, slice, member);
@@ -151,7 +151,7 @@ void relax(Table& table) {
 
 Range top_rows(const Board& board, const Slice& slice, int64_t work_ns, MemberId member) {
   if (slice.work_ns <= work_ns && board.work(slice.piece, slice.rows, member) <= work_ns) return slice.rows;
-  const int64_t block = board.pool().cost.attention.tile_rows;
+  const int64_t block = row_block(board.pool());
   for (int64_t row = guess_row(board, slice, work_ns, true); row < slice.rows.end(); row += block) {
     const Range rows{std::max(row, slice.rows.begin), slice.rows.end() - std::max(row, slice.rows.begin)};
     if (board.work(slice.piece, rows, member) <= work_ns) return rows;
@@ -161,7 +161,7 @@ Range top_rows(const Board& board, const Slice& slice, int64_t work_ns, MemberId
 
 Range bottom_rows(const Board& board, const Slice& slice, int64_t work_ns, MemberId member) {
   if (slice.work_ns <= work_ns && board.work(slice.piece, slice.rows, member) <= work_ns) return slice.rows;
-  const int64_t block = board.pool().cost.attention.tile_rows;
+  const int64_t block = row_block(board.pool());
   for (int64_t row = guess_row(board, slice, work_ns, false); row > slice.rows.begin; row -= block) {
     const Range rows{slice.rows.begin, std::min(row, slice.rows.end()) - slice.rows.begin};
     if (board.work(slice.piece, rows, member) <= work_ns) return rows;
@@ -174,7 +174,7 @@ bool meets_cap(const Board& board, int64_t column, int64_t piece, Range rows, Me
   if (pool.exchange_bytes == no_limit) return true;
   const int64_t keys = board.gain(column, piece, rows, member).key_bytes;
   if (keys == 0 && board.pieces()[piece].owner == member) return true;
-  const int64_t block = query_bytes(pool, pool.cost.attention.tile_rows);
+  const int64_t block = query_bytes(pool, row_block(pool));
   return board.tally(member).key_bytes + keys + block <= pool.exchange_bytes;
 }
 

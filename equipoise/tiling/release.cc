@@ -13,7 +13,7 @@ constexpr int64_t worth_entries = 4;
 
 /// First row that leaves the piece at a level; its end where nothing does.
 int64_t cut_row(const PooledTiling& pool, const HomePiece& piece, int64_t level) {
-  const int64_t cut = std::clamp(level * pool.cost.attention.tile_rows, piece.kept.begin, piece.kept.end());
+  const int64_t cut = std::clamp(level * row_block(pool), piece.kept.begin, piece.kept.end());
   if (cut == piece.kept.begin || cut == piece.kept.end()) return cut;
   const int64_t leaves = rows_work(pool, piece, {cut, piece.kept.end() - cut}, pool.heads.kv);
   return leaves < worth_entries * entry_work(pool) ? piece.kept.end() : cut;
@@ -52,7 +52,7 @@ int64_t heads_cut_low(const PooledTiling& pool, const HomePiece& piece, int64_t 
 }  // namespace
 
 std::vector<Column> float_columns(const PooledTiling& pool, std::span<HomePiece> pieces, int64_t kept_ppm) {
-  const int64_t block = pool.cost.attention.tile_rows;
+  const int64_t block = row_block(pool);
   std::vector<Column> columns;
   for (size_t i = 0; i < pieces.size(); ++i) {
     HomePiece& piece = pieces[i];
@@ -77,7 +77,7 @@ std::vector<Column> release_columns(const PooledTiling& pool, std::span<const Ho
   }
   // At level 0 nothing stays; find the highest level that suffices.
   int64_t level = 0;
-  int64_t too_high = ceil_div(longest, pool.cost.attention.tile_rows) + 1;
+  int64_t too_high = ceil_div(longest, row_block(pool)) + 1;
   while (too_high - level > 1) {
     const int64_t middle = level + (too_high - level) / 2;
     (kept_at_level(pool, pieces, home, whole, middle) <= capacity_ns ? level : too_high) = middle;

@@ -26,6 +26,7 @@ struct PooledTiling {
   int64_t exchange_bytes = 0;           ///< a member's cap: keys and values it receives, and queries of one round
   std::span<const int64_t> nodes = {};  ///< by member, the node it stands in; empty: all in one
   Effort effort = Effort::normal;
+  int64_t grid_rows = 0;  ///< cells of the invariant grid stay whole; 0: no grid
 };
 
 /// Tiles and how good they are.
@@ -43,12 +44,11 @@ struct PooledTiles {
 /// handed to members with room (tiling/receive.h). Where effort allows, two rules of handing out are tried and the
 /// better is improved by random exchanges (tiling/improve.h).
 ///
-/// Rows are cut at multiples of the kernel's row block from the segment's begin. All tiles are in round 1, unless a
-/// member's queries would pass exchange_bytes.
-/// Guarantee: the slowest member is predicted faster than with no tiles, or there are none. A member whose home work
-/// alone holds no more than exchange_bytes stays within it; tiles cannot change what home work itself must hold.
-/// Ties by id; equal inputs give equal tiles.
-/// Source: Libra, tiled attention pooling; predicted time instead of pairs, floating rows and the search are ours.
+/// Rows are cut at multiples of the kernel's row block, or of the grid's, from the segment's begin. All tiles are in
+/// round 1, unless a member's queries would pass exchange_bytes. Guarantee: the slowest member is predicted faster than
+/// with no tiles, or there are none. A member whose home work alone holds no more than exchange_bytes stays within it;
+/// tiles cannot change what home work itself must hold. Ties by id; equal inputs give equal tiles. Source: Libra, tiled
+/// attention pooling; predicted time instead of pairs, floating rows and the search are ours.
 PooledTiles tile_pooled(const PooledTiling& pool);
 
 }  // namespace equipoise

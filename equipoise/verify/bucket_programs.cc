@@ -155,6 +155,8 @@ bool check_headers(PlanCheck& check) {
     const RankProgram& program = check.programs[m];
     expect(m, program.mask == check.inputs.masks[check.mask_index] && program.heads == check.inputs.heads,
            "mask or heads differ");
+    expect(m, program.gradient_sum == check.inputs.gradient_sum && program.grid_rows == check.inputs.grid(),
+           "gradient sum or grid differ");
     expect(m, program.micro_step == check.bucket.bucket.micro_step && program.pool == check.bucket.bucket.pool,
            "it is of another bucket");
     expect(m, program.rounds.size() == rounds, text("has other rounds than ", static_cast<int64_t>(rounds)));
@@ -241,6 +243,17 @@ bool follows_tiles(const SegmentView& view, int64_t member, int64_t r, const Que
   return part.block < 0 ? named == 0 && r == 0 : given == rows.length() * heads.length();
 }
 
+/// Whether rows that lie in one shard piece are all of it that one block of the grid holds. Heads are check_program's.
+bool is_whole_cell(const SegmentView& view, Interval rows, int64_t grid_rows) {
+  Interval cell = {rows.begin / grid_rows * grid_rows, (rows.begin / grid_rows + 1) * grid_rows};
+  for (const ShardPiece& piece : view.pieces) {
+    if (piece.begin_tokens > rows.begin || piece.begin_tokens + piece.length_tokens <= rows.begin) continue;
+    cell.begin = std::max(cell.begin, piece.begin_tokens);
+    cell.end = std::min(cell.end, piece.begin_tokens + piece.length_tokens);
+  }
+  return rows == cell;
+}
+
 void check_entry(PlanCheck& check, int64_t member, int64_t r, const KernelEntry& entry) {
   const RankProgram& program = check.programs[member];
   const std::vector<QueryPart> parts = query_parts(program, program.rounds[r], entry);
@@ -257,8 +270,11 @@ void check_entry(PlanCheck& check, int64_t member, int64_t r, const KernelEntry&
     if (!follows_tiles(check.segments[source.replica][source.segment], member, r, part, source))
       check.say("tile followed", member, text(name, " computes what the tiles give to another"));
   }
-  const Interval keys = keys_of_rows(program.mask, {first.token, first.token + entry.rows},
-                                     check.segments[first.replica][first.segment].length_tokens);
+  const SegmentView& view = check.segments[first.replica][first.segment];
+  const Interval rows = {first.token, first.token + entry.rows};
+  if (program.gradient_sum == GradientSum::invariant && !is_whole_cell(view, rows, program.grid_rows))
+    check.say("entry is a cell", member, text(name, " holds ", text(rows), ", which is no whole cell of the grid"));
+  const Interval keys = keys_of_rows(program.mask, rows, view.length_tokens);
   bool right = fits_groups(first.head, entry.heads, group) && keys.length() == entry.keys &&
                first.token - keys.begin == entry.diagonal;
   for (int64_t h = 0; right && h < entry.kv_heads; ++h)

@@ -68,6 +68,7 @@ void check_header(const RankProgram& program, Violations& found) {
   require(program.rows >= 0 && program.rows <= most_rows, "rows");
   require(program.grid_rows >= 0 && program.grid_rows <= most_rows, "grid rows");
   require(program.gradient_sum == GradientSum::fast || program.gradient_sum == GradientSum::invariant, "gradient sum");
+  require((program.gradient_sum == GradientSum::invariant) == (program.grid_rows > 0), "grid of the gradient sum");
   require(program.arena_cells >= 0 && program.arena_cells <= most_cells, "arena cells");
   require(!program.rounds.empty(), "rounds");
 }
@@ -166,6 +167,17 @@ bool has_head_shape(const Heads& heads, const KernelEntry& entry) {
   return entry.kv_heads == 1 ? entry.heads <= heads.group() : entry.heads == entry.kv_heads * heads.group();
 }
 
+/// Rows of one block of the grid and one KV head's queries. Where a window hides the segment's begin, rows cannot be
+/// placed in the grid here; check_bucket_programs does.
+bool is_cell(const RankProgram& program, const KernelEntry& entry) {
+  if (program.gradient_sum == GradientSum::fast) return true;
+  const bool placed = program.mask.kind != MaskKind::sliding_window || entry.diagonal < program.mask.window_tokens - 1;
+  const int64_t first = entry.diagonal / program.grid_rows;
+  const int64_t last = (entry.diagonal + entry.rows - 1) / program.grid_rows;
+  return entry.kv_heads == 1 && entry.heads == program.heads.group() && entry.rows <= program.grid_rows &&
+         (!placed || first == last);
+}
+
 /// Query heads of own rows against the KV heads that serve them, and own rows against themselves on the diagonal.
 bool meets_own_keys(const RankProgram& program, const KernelEntry& entry, const Rectangle& queries) {
   if (entry.q_store != Store::local) return true;
@@ -205,6 +217,10 @@ void check_entries(ProgramCheck& check) {
                        entry.kv_heads, ", diagonal ", entry.diagonal));
         continue;
       }
+      if (!is_cell(check.program, entry))
+        check.say("entry is a cell", r,
+                  text(name, " has ", entry.rows, " rows of ", entry.heads, " heads on ", entry.kv_heads, ", diagonal ",
+                       entry.diagonal, ", in a grid of ", check.program.grid_rows));
       const std::vector<QueryPart> parts = query_parts(check.program, round, entry);
       const bool one_part = parts.size() == 1 || (parts.size() > 1 && entry.q_store == Store::foreign);
       if (!one_part || !keys_in_store(check.program, entry))

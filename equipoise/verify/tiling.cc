@@ -35,6 +35,20 @@ bool share(int64_t begin_a, int64_t length_a, int64_t begin_b, int64_t length_b)
   return begin_a < begin_b + length_b && begin_b < begin_a + length_a;
 }
 
+/// Whether a cell of the invariant grid may begin or end at this row.
+bool is_cell_border(const SegmentView& view, int64_t row, int64_t grid_rows) {
+  const auto begins_here = [row](const ShardPiece& piece) { return piece.begin_tokens == row; };
+  return row % grid_rows == 0 || row == view.length_tokens ||
+         std::any_of(view.pieces.begin(), view.pieces.end(), begins_here);
+}
+
+bool holds_whole_cells(const PlanInputs& inputs, const SegmentView& view, const Tile& tile) {
+  const int64_t group = inputs.heads.group();
+  return tile.head_begin % group == 0 && tile.heads % group == 0 &&
+         is_cell_border(view, tile.q_begin, inputs.grid_rows) &&
+         is_cell_border(view, tile.q_begin + tile.q_length, inputs.grid_rows);
+}
+
 }  // namespace
 
 Violations check_tiling(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask_index) {
@@ -52,6 +66,8 @@ Violations check_tiling(const PlanInputs& inputs, const BucketPlan& bucket, int6
         if (share(tile.head_begin, tile.heads, other->head_begin, other->heads))
           say("tiles overlap", text(describe(*other), " and ", describe(tile)));
       open.push_back(&tile);
+      if (inputs.gradient_sum == GradientSum::invariant && !holds_whole_cells(inputs, view, tile))
+        say("tile of whole cells", describe(tile));
       for (const ShardPiece& piece : view.pieces)
         if (view.replica * inputs.mesh.cp + piece.cp_rank == tile.member.value &&
             share(tile.q_begin, tile.q_length, piece.begin_tokens, piece.length_tokens))

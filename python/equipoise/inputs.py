@@ -114,7 +114,8 @@ class PlanInputs:
     masks: their layers sum to the model's; None: causal in all layers. speeds: of each rank of dp x cp, in parts per
     thousand. max_delay: steps that a document may be held; None: 0, or for wlb no bound. queues: outlier thresholds of
     wlb, in tokens. repack_window: global batches that fixed repacks together. effort: how long pooled tiles are
-    searched, "fast", "normal" or "thorough". What None stands for can be read from pool, max_tokens, align and masks,
+    searched, "fast", "normal" or "thorough". gradient_sum: "fast", or "invariant", whose outputs and gradients have the
+    same bits whoever computes what; grid_rows: query rows of a cell of its grid. What None stands for can be read from pool, max_tokens, align and masks,
     and dataclasses.replace finds it again for what it changes.
     """
 
@@ -136,6 +137,8 @@ class PlanInputs:
     queues: Sequence[int] = ()
     repack_window: int = 1
     effort: str = "normal"
+    gradient_sum: str = "fast"
+    grid_rows: int = 512
 
     def __post_init__(self) -> None:
         core, model = make_core(self)
@@ -172,6 +175,8 @@ def make_core(inputs: PlanInputs) -> tuple[_core.PlanInputs, _core.ModelShape]:
     core.strategy = text("strategy", inputs.strategy)
     core.dp_sync = text("dp_sync", inputs.dp_sync)
     core.effort = text("effort", inputs.effort)
+    core.gradient_sum = text("gradient_sum", inputs.gradient_sum)
+    core.grid_rows = integer("grid_rows", inputs.grid_rows)
     fill(core.mesh, "mesh", inputs.mesh, Mesh)
     core.pool = _core.default_pool(core.mesh.dp) if is_default(inputs.pool) else integer("pool", inputs.pool)
     core.micro_steps = integer("micro_steps", inputs.micro_steps)

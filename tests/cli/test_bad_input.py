@@ -119,6 +119,7 @@ def test_flags_that_contradict_are_refused(tmp_path: Path, flags: str, message: 
         ("--strategy best", "strategy 'best' is not known, "),
         ("--dp-sync never", "dp_sync 'never' is not known, "),
         ("--effort hard", "effort 'hard' is not known, "),
+        ("--gradient-sum exact", "gradient_sum 'exact' is not known, "),
         ("--max-delay -1", "--max-delay -1 is too small, option --max-delay: give at least 0"),
         ("--queues 8,x", "'x' is not an integer of 64 bits, option --queues: give integers with commas"),
         ("--strategy wlb --queues 8,4", "queue threshold 4 follows 8, "),

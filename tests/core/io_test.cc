@@ -84,6 +84,8 @@ PlanInputs unusual_inputs() {
   inputs.cost.node = {14, 15};
   inputs.cost.network = {16, 17};
   inputs.speeds_ppt = {1000, 999, 998, 997, 996, 995, 994, 993};
+  inputs.gradient_sum = GradientSum::invariant;
+  inputs.grid_rows = 18;
   return inputs;
 }
 

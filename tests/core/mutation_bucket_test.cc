@@ -93,14 +93,15 @@ bool cut_tile(MaskedBucket& plan, Tile& tile, Rng& rng) {
 
 std::vector<BucketFault> tile_faults() {
   using Tiles = std::vector<Tile>;
-  const Rules rows = with(needs, {"tile in segment", "tiles overlap", "member owns rows"});
-  const Rules heads = with(needs, {"tile heads", "tiles overlap"});
+  const Rules cells = {"tile of whole cells"};
+  const Rules rows = with(with(needs, cells), {"tile in segment", "tiles overlap", "member owns rows"});
+  const Rules heads = with(with(needs, cells), {"tile heads", "tiles overlap"});
   return {
       {"tile dropped", on_tiles([](Tiles& list, Rng& rng) { return drop_one(list, rng); }),
        with(needs, {"round in range"})},
       {"tile repeated", on_tiles([](Tiles& list, Rng& rng) { return repeat_one(list, rng); }), {"tiles overlap"}},
       {"tiles swapped", on_tiles([](Tiles& list, Rng& rng) { return swap_two(list, rng); }), {}},
-      {"tile cut in two", on_tile(cut_tile), {}},
+      {"tile cut in two", on_tile(cut_tile), cells},
       {"tile shifted", on_tile([](MaskedBucket&, Tile& tile, Rng& rng) { return nudge(tile.q_begin, rng); }), rows},
       {"tile off by one", on_tile([](MaskedBucket&, Tile& tile, Rng& rng) { return nudge(tile.q_length, rng); }), rows},
       {"tile rows negative or huge", on_tile([](MaskedBucket&, Tile& tile, Rng& rng) {

@@ -180,9 +180,24 @@ std::vector<ProgramFault> receive_faults() {
   return faults;
 }
 
+/// An entry of the grid in two parts that compute the same: only the grid can tell.
+bool cut_cell(ProgramSet& plan, Rng& rng) {
+  if (plan.inputs.gradient_sum == GradientSum::fast || plan.inputs.masks[0].kind != MaskKind::full) return false;
+  std::vector<KernelEntry>* entries = pick_list(plan, &RoundProgram::entries, rng);
+  KernelEntry* first = entries ? pick(*entries, rng) : nullptr;
+  if (first == nullptr || first->rows < 2) return false;
+  KernelEntry rest = *first;
+  first->rows = random_between(rng, 1, first->rows - 1);
+  rest.rows -= first->rows;
+  rest.diagonal += first->rows;
+  rest.q_cell += first->rows * first->q_row_stride;
+  entries->push_back(rest);
+  return true;
+}
+
 std::vector<ProgramFault> entry_faults() {
   const auto entries = &RoundProgram::entries;
-  const Rules read = any_of({{"entry shape", "entry in store"}, counts, arena, returns, places});
+  const Rules read = any_of({{"entry shape", "entry in store", "entry is a cell"}, counts, arena, returns, places});
   std::vector<ProgramFault> faults = list_faults(entries, "entry", any_of({counts, places}));
   faults.back().rules.clear();  // the order of calls means nothing
   const auto add = [&](const char* name, int64_t KernelEntry::* field) {
@@ -214,6 +229,7 @@ std::vector<ProgramFault> entry_faults() {
                       return true;
                     },
                     read});
+  faults.push_back({"cell cut in two", cut_cell, {"entry is a cell"}});
   return faults;
 }
 
@@ -298,14 +314,16 @@ std::vector<ProgramFault> header_faults() {
       {"wrong pool", nudged([](RankProgram& p) -> int64_t& { return p.pool; }), header},
       {"wrong member", nudged([](RankProgram& p) -> int64_t& { return p.member.value; }), header},
       {"wrong members", nudged([](RankProgram& p) -> int64_t& { return p.members; }), header},
-      {"wrong window", nudged([](RankProgram& p) -> int64_t& { return p.mask.window_tokens; }), header},
+      {"wrong window", nudged([](RankProgram& p) -> int64_t& { return p.mask.window_tokens; }),
+       any_of({header, {"entry shape"}})},
       {"wrong layers", nudged([](RankProgram& p) -> int64_t& { return p.mask.layers; }), header},
       {"wrong query heads", nudged([](RankProgram& p) -> int64_t& { return p.heads.query; }), heads},
       {"wrong KV heads", nudged([](RankProgram& p) -> int64_t& { return p.heads.kv; }), heads},
       {"wrong head size", nudged([](RankProgram& p) -> int64_t& { return p.heads.size; }), header},
       {"wrong rows", nudged([](RankProgram& p) -> int64_t& { return p.rows; }),
        any_of({header, ranges, {"entry in store"}})},
-      {"wrong grid", nudged([](RankProgram& p) -> int64_t& { return p.grid_rows; }), header},
+      {"wrong grid", nudged([](RankProgram& p) -> int64_t& { return p.grid_rows; }),
+       any_of({header, {"entry is a cell"}})},
       {"wrong arena", nudged([](RankProgram& p) -> int64_t& { return p.arena_cells; }),
        any_of({header, arena, {"entry in store"}})},
       {"wrong mask", on_program([](RankProgram& p, Rng& rng) {
@@ -313,11 +331,21 @@ std::vector<ProgramFault> header_faults() {
          change(kind, 0, 3, rng);
          return p.mask.kind = static_cast<MaskKind>(kind), true;
        }),
-       header},
+       any_of({header, {"entry shape"}})},
       {"wrong gradient sum", on_program([](RankProgram& p, Rng& rng) {
          return p.gradient_sum = static_cast<GradientSum>(random_between(rng, 1, 2)), true;
        }),
        header},
+      {"gradient sum wrong everywhere",
+       [](ProgramSet& plan, Rng&) {
+         for (RankProgram& program : plan.programs) {
+           const bool fast = program.gradient_sum == GradientSum::fast;
+           program.gradient_sum = fast ? GradientSum::invariant : GradientSum::fast;
+           program.grid_rows = fast ? 1 << 20 : 0;
+         }
+         return true;
+       },
+       {"program of plan", "entry is a cell"}},
       {"head size wrong everywhere",
        [](ProgramSet& plan, Rng&) {
          for (RankProgram& program : plan.programs) ++program.heads.size;
@@ -353,15 +381,15 @@ std::vector<ProgramFault> word_faults() {
     };
   };
   using Words = std::vector<int64_t>;
-  const Rules rules =
-      any_of({wires,
-              counts,
-              peers,
-              ranges,
-              returns,
-              arena,
-              places,
-              {"unreadable", "header", "headers agree", "rounds agree", "program of plan", "entry shape"}});
+  const Rules rules = any_of(
+      {wires,
+       counts,
+       peers,
+       ranges,
+       returns,
+       arena,
+       places,
+       {"unreadable", "header", "headers agree", "rounds agree", "program of plan", "entry shape", "entry is a cell"}});
   return {
       {"word nudged", on_words([](Words& words, Rng& rng) { return nudge(*pick(words, rng), rng); }), rules},
       {"word absurd", on_words([](Words& words, Rng& rng) {

@@ -137,6 +137,7 @@ TEST(Validate, EveryImpossibleLimitAndOptionIsRefusedByTheNameOfItsField) {
       {"repack_window", [](PlanInputs& i) { i.delay.repack_window_steps = 0; }},
       {"queues", [](PlanInputs& i) { i.delay.queue_tokens = {0}; }},
       {"queues", [](PlanInputs& i) { i.delay.queue_tokens = {50, 50}; }},
+      {"grid_rows", [](PlanInputs& i) { i.grid_rows = 0; }},
       {"speeds[3]", [](PlanInputs& i) { i.speeds_ppt = std::vector<int64_t>(12, 1000), i.speeds_ppt[3] = 0; }},
   };
   expect_refusals(rows);
@@ -221,6 +222,8 @@ std::vector<Change> all_changes() {
       [](PlanInputs& i) { i.delay.queue_tokens = {50}; },
       [](PlanInputs& i) { i.speeds_ppt.assign(12, 999); },
       [](PlanInputs& i) { i.effort = Effort::thorough; },
+      [](PlanInputs& i) { i.gradient_sum = GradientSum::invariant; },
+      [](PlanInputs& i) { i.grid_rows = 64; },
       [](PlanInputs& i) { i.cost.model = "other"; },
       [](PlanInputs& i) { i.cost.hardware = "other"; },
       [](PlanInputs& i) { i.cost.layers = 5; },
@@ -268,6 +271,7 @@ TEST(Names, EveryNameIsReadBack) {
     EXPECT_EQ(name(parse_strategy(text)), text);
   for (const char* text : {"step", "micro_step"}) EXPECT_EQ(name(parse_dp_sync(text)), text);
   for (const char* text : {"fast", "normal", "thorough"}) EXPECT_EQ(name(parse_effort(text)), text);
+  for (const char* text : {"fast", "invariant"}) EXPECT_EQ(name(parse_gradient_sum(text)), text);
   for (const char* text : {"error", "split", "truncate", "drop"}) EXPECT_EQ(name(parse_overlong(text)), text);
 }
 

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+
 #include "equipoise/base/errors.h"
 #include "equipoise/exchange/exchange_plan.h"
 #include "equipoise/exchange/program_match.h"
@@ -182,6 +185,43 @@ TEST(RankProgram, HeadsWhoseKeysDifferAreCutIntoEntries) {
   const RankProgram guest = program_of(inputs, bucket_of(inputs, {{12}, {3}}, ShardingRule::contiguous, tiles), 1);
   EXPECT_EQ(guest.arena_cells, 8 + 12 + 8);
   EXPECT_EQ(guest.rounds[1].entries.size(), 4U);
+}
+
+/// (rows, keys, diagonal, query heads, KV heads) of all entries of a pool, sorted.
+std::vector<std::array<int64_t, 5>> entry_shapes(const PlanInputs& inputs, const BucketPlan& bucket) {
+  std::vector<std::array<int64_t, 5>> shapes;
+  for (int64_t m = 0; m < inputs.members(); ++m)
+    for (const RoundProgram& round : program_of(inputs, bucket, m).rounds)
+      for (const KernelEntry& e : round.entries) shapes.push_back({e.rows, e.keys, e.diagonal, e.heads, e.kv_heads});
+  std::sort(shapes.begin(), shapes.end());
+  return shapes;
+}
+
+TEST(RankProgram, InvariantSumsMakeACellOfTheGridAnEntryWhoeverComputesIt) {
+  PlanInputs inputs = pool_inputs(2, 1, {4, 2, 8});
+  inputs.gradient_sum = GradientSum::invariant;
+  inputs.grid_rows = 16;
+  const std::vector<std::array<int64_t, 5>> cells = {{8, 40, 32, 2, 1}, {8, 40, 32, 2, 1},  {16, 16, 0, 2, 1},
+                                                     {16, 16, 0, 2, 1}, {16, 32, 16, 2, 1}, {16, 32, 16, 2, 1}};
+  const std::vector<std::vector<int64_t>> lengths = {{40}, {}};
+  EXPECT_EQ(entry_shapes(inputs, bucket_of(inputs, lengths, ShardingRule::contiguous)), cells);
+  const Tile below{.q_begin = 16, .q_length = 24, .head_begin = 2, .heads = 2, .member = MemberId{1}};
+  const Tile all{.q_begin = 0, .q_length = 40, .head_begin = 0, .heads = 4, .member = MemberId{1}};
+  for (const Tile& tile : {below, all})
+    EXPECT_EQ(entry_shapes(inputs, bucket_of(inputs, lengths, ShardingRule::contiguous, {tile})), cells);
+  const RankProgram program = program_of(inputs, bucket_of(inputs, lengths, ShardingRule::contiguous), 0);
+  EXPECT_EQ(program.grid_rows, 16);
+  EXPECT_EQ(program.gradient_sum, GradientSum::invariant);
+}
+
+TEST(RankProgram, CellsOfTheGridEndWhereAShardPieceEnds) {
+  PlanInputs inputs = pool_inputs(1, 2, {2, 2, 8});
+  inputs.gradient_sum = GradientSum::invariant;
+  inputs.grid_rows = 16;
+  const std::vector<std::array<int64_t, 5>> cells = {{4, 20, 16, 1, 1}, {4, 20, 16, 1, 1},  {8, 40, 32, 1, 1},
+                                                     {8, 40, 32, 1, 1}, {12, 32, 20, 1, 1}, {12, 32, 20, 1, 1},
+                                                     {16, 16, 0, 1, 1}, {16, 16, 0, 1, 1}};
+  EXPECT_EQ(entry_shapes(inputs, bucket_of(inputs, {{40}}, ShardingRule::contiguous)), cells) << "0 .. 20, 20 .. 40";
 }
 
 TEST(RankProgram, ProgramsOfAPoolMatchAndGuestsFillTheirStores) {

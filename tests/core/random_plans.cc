@@ -50,9 +50,10 @@ std::vector<int64_t> random_cuts(SplitMix64& rng, int64_t end, int64_t unit, int
   return cuts;
 }
 
-/// Head ranges of a grid: whole groups, and some single groups cut inside.
-std::vector<int64_t> random_head_cuts(SplitMix64& rng, const Heads& heads) {
+/// Head ranges of a grid: whole groups, and some single groups cut inside where that is allowed.
+std::vector<int64_t> random_head_cuts(SplitMix64& rng, const Heads& heads, bool whole_groups) {
   std::vector<int64_t> cuts = random_cuts(rng, heads.query, heads.group(), 3);
+  if (whole_groups) return cuts;
   const std::vector<int64_t> whole = cuts;
   for (size_t i = 0; i + 1 < whole.size(); ++i)
     if (heads.group() > 1 && whole[i + 1] - whole[i] == heads.group() && random_chance(rng, 50))
@@ -118,6 +119,11 @@ PlanInputs random_inputs(SplitMix64& rng) {
   if (random_chance(rng, 30))
     for (int64_t rank = 0; rank < inputs.mesh.dp * inputs.mesh.cp; ++rank)
       inputs.speeds_ppt.push_back(random_between(rng, 700, 1300));
+  const bool splits_groups = inputs.strategy == Strategy::ulysses && inputs.heads.kv % inputs.mesh.cp != 0;
+  if (random_chance(rng, 30) && !splits_groups) {
+    inputs.gradient_sum = GradientSum::invariant;
+    inputs.grid_rows = random_between(rng, 1, 24);
+  }
   return inputs;
 }
 
@@ -177,8 +183,10 @@ std::vector<Tile> random_tiles(SplitMix64& rng, const PlanInputs& inputs, const 
   for (size_t r = 0; r < sequences.size(); ++r)
     for (size_t s = 0; s < sequences[r].segments.size(); ++s) {
       if (random_chance(rng, 40)) continue;
-      const auto rows = random_cuts(rng, sequences[r].segments[s].length_tokens, 1, 3);
-      const auto heads = random_head_cuts(rng, inputs.heads);
+      const bool invariant = inputs.gradient_sum == GradientSum::invariant;
+      const int64_t unit = invariant ? inputs.grid_rows : 1;
+      const auto rows = random_cuts(rng, sequences[r].segments[s].length_tokens, unit, 3);
+      const auto heads = random_head_cuts(rng, inputs.heads, invariant);
       for (size_t i = 0; i + 1 < rows.size(); ++i)
         for (size_t h = 0; h + 1 < heads.size(); ++h) {
           Tile tile{.replica_in_pool = static_cast<int64_t>(r),

@@ -16,7 +16,7 @@ namespace equipoise {
 int64_t random_between(SplitMix64& rng, int64_t low, int64_t high);
 
 /// Valid inputs of a tiny model: at most 8 members in a pool, windows of 16 to 128 tokens, kernel tiles of 4 to 16
-/// rows. The strategy is one of those whose stages exist.
+/// rows. The strategy is one of those whose stages exist. Three in ten have invariant sums.
 PlanInputs random_inputs(SplitMix64& rng);
 
 /// Document lengths for one step, heavy-tailed and with some of 0; sometimes fewer documents than sequences.
@@ -29,7 +29,7 @@ Sequence random_sequence(SplitMix64& rng, int64_t tokens);
 Sharding random_sharding(SplitMix64& rng, const Sequence& sequence, int64_t cp);
 
 /// Valid tiles that follow no rule: each segment is cut into a random grid of rows and heads, and some cells go to
-/// random members, rounds 1 to 3.
+/// random members, rounds 1 to 3. Under invariant sums they hold whole cells.
 std::vector<Tile> random_tiles(SplitMix64& rng, const PlanInputs& inputs, const std::vector<Sequence>& sequences,
                                const std::vector<Sharding>& shardings);
 

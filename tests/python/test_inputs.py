@@ -100,6 +100,12 @@ def test_integers_may_come_in_any_sequence(sequence) -> None:
         ({"queues": [500]}, "strategy 'equipoise' has no outlier queues, field queues: "),
         ({"dp_sync": "often"}, "dp_sync 'often' is not known, field dp_sync: "),
         ({"effort": "hard"}, "effort 'hard' is not known, field effort: "),
+        (
+            {"gradient_sum": "invariant", "strategy": "ulysses", "mesh": eq.Mesh(dp=4, cp=16)},
+            "strategy 'ulysses' splits the query heads of one KV head where 8 KV heads go to 16 ranks, ",
+        ),
+        ({"gradient_sum": "exact"}, "gradient_sum 'exact' is not known, field gradient_sum: "),
+        ({"grid_rows": 0}, "grid_rows 0 "),
         ({"overlong": "cut"}, "overlong 'cut' is not known, field overlong: "),
         ({"masks": []}, "there is no mask, field masks: "),
         ({"masks": ["causal"]}, "'causal' is no mask, field masks[0]: "),
