@@ -10,6 +10,7 @@ import pytest
 from plans import MESH, change, edited, make_plan, numbers, read, replaced, write
 from program import answer, check_golden, heavy_tail, run
 
+TILE_CP_RANK = 8  # of the numbers of a tile
 STRATEGIES = ["plain", "allgather", "ulysses", "fixed", "libra", "equipoise"]
 
 
@@ -28,6 +29,7 @@ def test_plans_of_every_preset_are_valid(tmp_path: Path, strategy: str, brief: b
             ["--mesh", "dp=2,cp=3,tp=2", "--window", "90", "--masks", "full:1,sliding_window=9:2,causal:1"],
             ["--mesh", "dp=1", "--window", "32", "--overlong", "truncate", "--ranks-per-node", "1"],
             ["--mesh", "dp=4,cp=2", "--pool", "4", "--window", "64", "--overlong", "drop", "--dp-sync", "micro_step"],
+            ["--mesh", "dp=4,cp=2", "--pool", "2", "--window", "1024", "--gradient-sum", "invariant"],
         ]
     ):
         path = make_plan(tmp_path, *flags, "--strategy", strategy, *extra, lengths=[*heavy_tail(n, 80, 150), 0, 0])
@@ -174,8 +176,13 @@ def test_no_number_of_a_plan_can_be_changed_unseen(tmp_path: Path) -> None:
     lines = read(path)
     assert lines[0]["tiles"], "the plan moves work"
     source = random.Random(0)
-    # A bound that no solution beats cannot be counted again; that it lies below the imbalance is checked.
-    places = [trail for trail in numbers(lines[0]) if trail[-1] != "lower_bound_ppm"]
+    # A bound that no solution beats cannot be counted again; that it lies below the imbalance is checked. And two ranks
+    # of a context group may compute a tile equally well.
+    places = [
+        trail
+        for trail in numbers(lines[0])
+        if trail[-1] != "lower_bound_ppm" and (trail[0], trail[-1]) != ("tiles", TILE_CP_RANK)
+    ]
     for trail in source.sample(places, 150):
         change = source.choice([-1, 1, 2])
 
