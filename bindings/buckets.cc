@@ -52,6 +52,12 @@ nb::object rank_program(const PlanInputs& inputs, const BucketPlan& bucket, int6
 
 std::pair<int64_t, int64_t> both(const PassTime& time) { return {time.forward_ns, time.backward_ns}; }
 
+std::vector<int64_t> replica_totals(const PlanInputs& inputs, const BucketPlan& bucket) {
+  std::vector<int64_t> totals;
+  for (const PassTime& time : replica_times(inputs, bucket)) totals.push_back(time.total());
+  return totals;
+}
+
 }  // namespace
 
 void init_buckets(nb::module_& module) {
@@ -75,6 +81,7 @@ void init_buckets(nb::module_& module) {
       Unlocked());
   module.def("stay_home", &stay_home, Unlocked());
   module.def("member_loads", &member_loads, Unlocked());
+  module.def("replica_times", &replica_totals, Unlocked());
   module.def("member_rows", &member_rows);
   module.def("rank_program", &rank_program);
 }

@@ -104,10 +104,10 @@ def measure(trainer: Trainer, step: Any, run: Run) -> dict[str, Any]:
     loads = [micro.loads(mask=0)[run.world.replica % step.pool] for micro in step.micro_steps]
     predicted = layers * sum(sum(load["attention_ns"]) for load in loads)
     moved = layers * sum(load["sent_bytes"] for load in loads)
-    both = torch.tensor([predicted, moved])
-    by_rank = [torch.empty_like(both) for _ in range(run.world.size)]
-    dist.all_gather(by_rank, both)
-    predicted_ns, moved_bytes = torch.stack(by_rank, dim=1).tolist()
+    own = torch.tensor([predicted, moved, sum(micro.time_ns() for micro in step.micro_steps)])
+    by_rank = [torch.empty_like(own) for _ in range(run.world.size)]
+    dist.all_gather(by_rank, own)
+    predicted_ns, moved_bytes, times_ns = torch.stack(by_rank, dim=1).tolist()
     return {
         "loss": cost.loss,
         "tokens": cost.tokens,
@@ -118,6 +118,7 @@ def measure(trainer: Trainer, step: Any, run: Run) -> dict[str, Any]:
         "planning_s": max(cost.planning_s),
         "exposed_s": max(cost.exposed_s),
         "predicted_ns": predicted_ns,
+        "predicted_step_ns": max(times_ns),
         "moved_bytes": sum(moved_bytes),  # forward
         "lower_bound": step.balance["pools"]["lower_bound_ppm"] / 1e6,
         "delay": count_delays(step),
@@ -193,6 +194,7 @@ def result_table(strategy: str, summary: dict[str, Any], same_segments: bool) ->
             f"{'medians of a step':34}{'plain':>12}{strategy:>12}",
             row("tokens", "tokens", 1, ".0f"),
             row("step, ms", "step_s", 1e3, ".0f"),
+            row("its layers as predicted, ms", "predicted_step_ns", 1e-6, ".0f"),
             row("planning of the slowest rank, ms", "planning_s", 1e3, ".1f"),
             row("waited for plans, % of all time", "exposed_share", 1e2, ".2f"),
             row("attention of the slowest rank, ms", "attention_s", 1e3, ".0f"),

@@ -92,6 +92,11 @@ class MicroStep:
         """The same if every tile had stayed with the owner of its rows."""
         return self._get("home_loads", integer("mask", mask))
 
+    def time_ns(self) -> int:
+        """Predicted time of this replica's micro-step through the whole model, forward and backward, waiting for the
+        other replicas of its pool included."""
+        return self._get("time_ns", None)
+
     def drawing(self) -> dict[str, Any]:
         """sequences: segments [document, begin, length] by replica in pool; tiles: [mask, replica, segment, q_begin,
         q_length, head_begin, heads, member, round]."""
@@ -116,6 +121,8 @@ class MicroStep:
                 return MicroExchange(program, bucket.rounds(mask), load["sent_bytes"], load["received_bytes"])
             case "loads":
                 return [as_dict(load) for load in _core.member_loads(inputs, bucket, mask)]
+            case "time_ns":
+                return _core.replica_times(inputs, bucket)[replica]
             case "home_loads":
                 return [as_dict(load) for load in _core.member_loads(inputs, _core.stay_home(inputs, bucket), mask)]
         tiles = [[m, *tile] for m in range(len(inputs.masks)) for tile in bucket.tiles(m)]
@@ -124,7 +131,7 @@ class MicroStep:
     def __getstate__(self) -> dict[str, Any]:
         """Everything as plain values: the plan itself stays in the process that made it."""
         if self._source is not None:
-            self.drawing()
+            self.drawing(), self.time_ns()
             for mask in range(len(self._source[0].masks)):
                 self.exchange(mask), self.loads(mask), self.home_loads(mask)
         return self.__dict__ | {"_source": None}

@@ -96,6 +96,7 @@ def table(record: dict[str, Any], summary: dict[str, Any]) -> str:
     rows = [
         ("tokens of a step, median", "tokens", lambda v: f"{v:,.0f}"),
         ("step, median", "step_s", lambda v: f"{1000 * v:,.0f} ms"),
+        ("its layers as predicted", "predicted_step_ns", lambda v: f"{v / 1e6:,.0f} ms"),
         ("planning a step beside the one before, slowest rank, median", "planning_s", lambda v: f"{1000 * v:,.1f} ms"),
         ("waited for plans before steps, share of all time", "exposed_share", lambda v: f"{v:.2%}"),
         ("attention of the slowest rank, median", "attention_s", lambda v: f"{1000 * v:,.0f} ms"),

@@ -19,6 +19,7 @@ def summarise(record: dict[str, Any]) -> dict[str, Any]:
         result[name] = {
             "tokens": statistics.median(step["tokens"] for step in side),
             "step_s": statistics.median(step["step_s"] for step in side),
+            "predicted_step_ns": statistics.median(step["predicted_step_ns"] for step in side),
             **planning_of(side),
             "attention_s": statistics.median(step["attention_s"] for step in side),
             "measured_imbalance": statistics.median(imbalance(step["work_s"]) for step in side),

@@ -22,6 +22,7 @@ def make_side(step_s: float, work_s: list[float], loss: float, moved: int) -> di
         "exposed_s": 0.1,
         "attention_s": max(work_s),
         "work_s": work_s,
+        "predicted_step_ns": round(2e9 * max(work_s)),
         "predicted_ns": [round(1.1e9 * work) for work in work_s],
         "moved_bytes": moved,
         "lower_bound": 1.0,
