@@ -62,9 +62,9 @@ std::vector<int64_t> replica_totals(const PlanInputs& inputs, const BucketPlan& 
 
 void init_buckets(nb::module_& module) {
   nb::class_<MemberLoad>(module, "MemberLoad")
-      .def_prop_ro("attention_ns", [](const MemberLoad& load) { return both(load.attention); })
+      .def_prop_ro("attention_ns", [](const MemberLoad& load) { return both(load.attention()); })
       .def_prop_ro("linear_ns", [](const MemberLoad& load) { return both(load.linear); })
-      .def_prop_ro("exchange_ns", [](const MemberLoad& load) { return both(load.exchange); })
+      .def_prop_ro("exchange_ns", [](const MemberLoad& load) { return both(load.exchange()); })
       .def_ro("pairs", &MemberLoad::pairs)
       .def_ro("sent_bytes", &MemberLoad::sent_bytes)
       .def_ro("received_bytes", &MemberLoad::received_bytes);

@@ -31,22 +31,28 @@ PassTime linear_time(const CostTable& cost, int64_t rows) {
 int64_t at_speed(int64_t ns, int64_t speed_ppt) { return mul_div(ns, 1000, speed_ppt); }
 
 std::vector<PassTime> attention_times(const AttentionModel& model, std::span<const Sequence> sequences,
-                                      std::span<const WorkItem> work, int64_t members) {
-  std::vector<PassTime> times(members);
+                                      std::span<const WorkItem> work, int64_t members, int64_t rounds) {
+  std::vector<PassTime> times(members * rounds);
   const WorkItem* last = nullptr;
   for (const WorkItem& item : work) {
-    PassTime& time = times[item.member.value];
+    PassTime& time = times[item.member.value * rounds + item.round];
     // Work is sorted by (member, round): a new pair is a new kernel call.
-    if (last == nullptr || last->member != item.member || last->round != item.round) {
-      time.forward_ns += model.cost.attention.call_ns;
-      time.backward_ns += model.cost.attention.call_ns;
-    }
+    if (last == nullptr || last->member != item.member || last->round != item.round)
+      time += {model.cost.attention.call_ns, model.cost.attention.call_ns};
     last = &item;
     const int64_t length = sequences[item.replica_in_pool].segments[item.segment].length_tokens;
-    const PassTime entry = entry_time(model, {item.q_begin, item.q_length}, length, item.heads);
-    time.forward_ns += entry.forward_ns;
-    time.backward_ns += entry.backward_ns;
+    time += entry_time(model, {item.q_begin, item.q_length}, length, item.heads);
   }
+  return times;
+}
+
+std::vector<PassTime> attention_times(const AttentionModel& model, std::span<const Sequence> sequences,
+                                      std::span<const WorkItem> work, int64_t members) {
+  int64_t rounds = 1;
+  for (const WorkItem& item : work) rounds = std::max(rounds, item.round + 1);
+  const auto by_round = attention_times(model, sequences, work, members, rounds);
+  std::vector<PassTime> times(members);
+  for (size_t i = 0; i < by_round.size(); ++i) times[i / rounds] += by_round[i];
   return times;
 }
 

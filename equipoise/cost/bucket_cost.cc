@@ -1,5 +1,4 @@
-// What a bucket costs: every member's attention, linear work and messages, then the slowest of each, because members
-// wait for one another before the attention, in each exchange, and at the end of the layer.
+// What each member of a bucket does: its attention, linear work and messages, round by round.
 
 #include <algorithm>
 #include <array>
@@ -96,8 +95,9 @@ void add_exchange(const PlanInputs& inputs, const Bucket& bucket, const Exchange
           loads[member].sent_bytes += moved.sent;
           loads[member].received_bytes += moved.received;
         }
-      loads[member].exchange.forward_ns += trip_time(inputs.cost, trips[0]) + trip_time(inputs.cost, trips[1]);
-      loads[member].exchange.backward_ns += trip_time(inputs.cost, trips[2]) + trip_time(inputs.cost, trips[3]);
+      RoundTimes& times = loads[member].rounds[round];
+      times.dispatch = {trip_time(inputs.cost, trips[0]), trip_time(inputs.cost, trips[2])};
+      times.give_back = {trip_time(inputs.cost, trips[1]), trip_time(inputs.cost, trips[3])};
     }
 }
 
@@ -112,11 +112,11 @@ void add_linear(const PlanInputs& inputs, const BucketPlan& bucket, std::vector<
 void add_attention(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask_index,
                    std::vector<MemberLoad>& loads) {
   const Mask& mask = inputs.masks[mask_index];
-  const auto work =
-      attention_work(bucket.sequences, bucket.shardings, bucket.layers[mask_index].tiles, inputs.heads, inputs.mesh.cp);
+  const auto& [tiles, exchange] = bucket.layers[mask_index];
+  const auto work = attention_work(bucket.sequences, bucket.shardings, tiles, inputs.heads, inputs.mesh.cp);
   const auto times =
-      attention_times({inputs.cost, mask, inputs.heads}, bucket.sequences, work, static_cast<int64_t>(loads.size()));
-  for (size_t member = 0; member < loads.size(); ++member) loads[member].attention = times[member];
+      attention_times({inputs.cost, mask, inputs.heads}, bucket.sequences, work, inputs.members(), exchange.rounds);
+  for (size_t i = 0; i < times.size(); ++i) loads[i / exchange.rounds].rounds[i % exchange.rounds].attention = times[i];
   for (const WorkItem& item : work) {
     const int64_t length = bucket.sequences[item.replica_in_pool].segments[item.segment].length_tokens;
     loads[item.member.value].pairs += item.heads * attention_pairs(mask, {item.q_begin, item.q_length}, length);
@@ -131,48 +131,9 @@ void apply_speeds(const PlanInputs& inputs, const Bucket& bucket, std::vector<Me
   const auto first = bucket.pool * inputs.members();
   for (size_t member = 0; member < loads.size(); ++member) {
     const int64_t speed = inputs.speeds_ppt[first + static_cast<int64_t>(member)];
-    slow_down(loads[member].attention, speed);
+    for (RoundTimes& round : loads[member].rounds) slow_down(round.attention, speed);
     slow_down(loads[member].linear, speed);
   }
-}
-
-/// The slowest member's time in each pass.
-PassTime slowest(std::span<const MemberLoad> loads, PassTime MemberLoad::* part) {
-  PassTime time;
-  for (const MemberLoad& load : loads) {
-    time.forward_ns = std::max(time.forward_ns, (load.*part).forward_ns);
-    time.backward_ns = std::max(time.backward_ns, (load.*part).backward_ns);
-  }
-  return time;
-}
-
-bool between_replicas(const Exchange& exchange, int64_t cp) {
-  const auto crosses = [&](const Message& message) { return message.from.value / cp != message.to.value / cp; };
-  return std::any_of(exchange.queries.begin(), exchange.queries.end(), crosses) ||
-         std::any_of(exchange.keys.begin(), exchange.keys.end(), crosses);
-}
-
-/// One layer of one mask, by replica: `together` all of them wait for each other.
-std::vector<PassTime> layer_times(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask_index,
-                                  bool together) {
-  const auto loads = member_loads(inputs, bucket, mask_index);
-  const size_t cp = static_cast<size_t>(inputs.mesh.cp);
-  const size_t group = together ? loads.size() : cp;
-  std::vector<PassTime> times(loads.size() / cp);
-  for (size_t replica = 0; replica < times.size(); ++replica) {
-    const auto waiting = std::span(loads).subspan(together ? 0 : replica * cp, group);
-    for (const auto part : {&MemberLoad::linear, &MemberLoad::attention, &MemberLoad::exchange}) {
-      const PassTime most = slowest(waiting, part);
-      times[replica].forward_ns += most.forward_ns;
-      times[replica].backward_ns += most.backward_ns;
-    }
-  }
-  return times;
-}
-
-PassTime slowest(std::span<const PassTime> times) {
-  return *std::max_element(times.begin(), times.end(),
-                           [](const PassTime& a, const PassTime& b) { return a.total() < b.total(); });
 }
 
 }  // namespace
@@ -205,54 +166,14 @@ int64_t most_held_bytes(const PlanInputs& inputs, const BucketPlan& bucket) {
 }
 
 std::vector<MemberLoad> member_loads(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask_index) {
+  const auto rounds = static_cast<size_t>(bucket.layers[mask_index].exchange.rounds);
   std::vector<MemberLoad> loads(inputs.members());
+  for (MemberLoad& load : loads) load.rounds.resize(rounds);
   add_attention(inputs, bucket, mask_index, loads);
   add_linear(inputs, bucket, loads);
   add_exchange(inputs, bucket.bucket, bucket.layers[mask_index].exchange, loads);
   apply_speeds(inputs, bucket.bucket, loads);
   return loads;
-}
-
-PassTime layer_time(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask_index) {
-  const bool together = between_replicas(bucket.layers[mask_index].exchange, inputs.mesh.cp);
-  return slowest(layer_times(inputs, bucket, mask_index, together));
-}
-
-std::vector<PassTime> replica_times(const PlanInputs& inputs, const BucketPlan& bucket) {
-  const bool together = std::any_of(bucket.layers.begin(), bucket.layers.end(), [&](const LayerPlan& layer) {
-    return between_replicas(layer.exchange, inputs.mesh.cp);
-  });
-  std::vector<PassTime> times(bucket.sequences.size());
-  for (size_t m = 0; m < inputs.masks.size(); ++m) {
-    const auto layer = layer_times(inputs, bucket, static_cast<int64_t>(m), together);
-    for (size_t replica = 0; replica < times.size(); ++replica) {
-      times[replica].forward_ns += inputs.masks[m].layers * layer[replica].forward_ns;
-      times[replica].backward_ns += inputs.masks[m].layers * layer[replica].backward_ns;
-    }
-  }
-  return times;
-}
-
-PassTime bucket_time(const PlanInputs& inputs, const BucketPlan& bucket) {
-  return slowest(replica_times(inputs, bucket));
-}
-
-int64_t step_time_ns(DpSync dp_sync, std::span<const std::vector<PassTime>> buckets, int64_t pools) {
-  std::vector<int64_t> sums;  // by replica of all pools
-  int64_t sum_of_slowest = 0;
-  int64_t slowest_now = 0;
-  for (size_t b = 0; b < buckets.size(); ++b) {
-    const size_t pool = b % static_cast<size_t>(pools);
-    sums.resize(std::max(sums.size(), (pool + 1) * buckets[b].size()), 0);
-    if (pool == 0) slowest_now = 0;
-    for (size_t replica = 0; replica < buckets[b].size(); ++replica) {
-      const int64_t time = buckets[b][replica].total();
-      sums[pool * buckets[b].size() + replica] += time;
-      slowest_now = std::max(slowest_now, time);
-    }
-    if (pool + 1 == static_cast<size_t>(pools)) sum_of_slowest += slowest_now;
-  }
-  return dp_sync == DpSync::micro_step ? sum_of_slowest : *std::max_element(sums.begin(), sums.end());
 }
 
 }  // namespace equipoise

@@ -15,6 +15,11 @@ struct PassTime {
   int64_t forward_ns = 0;
   int64_t backward_ns = 0;
   constexpr int64_t total() const { return forward_ns + backward_ns; }
+  constexpr PassTime& operator+=(const PassTime& other) {
+    forward_ns += other.forward_ns;
+    backward_ns += other.backward_ns;
+    return *this;
+  }
   bool operator==(const PassTime&) const = default;
 };
 
@@ -45,6 +50,10 @@ int64_t at_speed(int64_t ns, int64_t speed_ppt);
 std::vector<PassTime> attention_times(const AttentionModel& model, std::span<const Sequence> sequences,
                                       std::span<const WorkItem> work, int64_t members);
 
+/// The same by (member, round), of `rounds` rounds.
+std::vector<PassTime> attention_times(const AttentionModel& model, std::span<const Sequence> sequences,
+                                      std::span<const WorkItem> work, int64_t members, int64_t rounds);
+
 /// Bytes of received rows that each member holds at once in the forward: its foreign keys and values, which live
 /// through all rounds, and the queries of its fullest round. Outputs that come back are not counted: they go into the
 /// owner's own rows.
@@ -54,24 +63,47 @@ std::vector<int64_t> held_bytes(const CostTable& cost, const Heads& heads, const
 int64_t most_held_bytes(const PlanInputs& inputs, const LayerPlan& layer);
 int64_t most_held_bytes(const PlanInputs& inputs, const BucketPlan& bucket);
 
+/// What one member does in one round of a layer, each part as if it had nothing to wait for.
+struct RoundTimes {
+  PassTime dispatch = {};  ///< its messages out, each on its own link, both directions at once
+  PassTime attention = {};
+  PassTime give_back = {};  ///< its messages back
+  bool operator==(const RoundTimes&) const = default;
+};
+
 /// What one member does in one layer.
 struct MemberLoad {
-  PassTime attention;
+  std::vector<RoundTimes> rounds;  ///< as many for each member
   PassTime linear;
   int64_t pairs = 0;           ///< allowed pairs x query heads
   int64_t sent_bytes = 0;      ///< forward
   int64_t received_bytes = 0;  ///< forward
-  PassTime exchange;           ///< its messages, each on its own link, both trips of both passes
   bool operator==(const MemberLoad&) const = default;
+
+  PassTime attention() const;
+  PassTime exchange() const;  ///< all its messages, hidden behind attention or not
 };
 
 /// Loads of all members for one mask of a bucket, by member.
 std::vector<MemberLoad> member_loads(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask_index);
 
-/// Predicted time of one layer of one mask, of the slowest replica: slowest linear + slowest attention + exposed
-/// exchange, each over the ranks that wait for each other: those of the pool where its replicas exchange rows, else
-/// those of one replica. With rounds run one after another all of the exchange is exposed: the slowest member's.
-PassTime layer_time(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask_index);
+/// Parts of a layer's predicted time, which come one after another.
+struct LayerTime {
+  PassTime linear;     ///< of the slowest rank
+  PassTime attention;  ///< of the slowest rank
+  PassTime exposed;    ///< exchange that no attention hides
+  PassTime all() const;
+  bool operator==(const LayerTime&) const = default;
+};
+
+/// Predicted time of one layer for ranks that wait for each other in each exchange, at least one. Rounds overlap as the
+/// operator runs them: dispatch r + 1 is under way while r computes, return r while r + 1 does, and an exchange begins
+/// when all have come to it. Exchanges are taken not to slow each other or the computing down.
+LayerTime layer_time(std::span<const MemberLoad> loads);
+
+/// Of one mask of a bucket, of the slowest replica: the pool's ranks wait for each other where its replicas exchange
+/// rows, else those of one replica.
+LayerTime layer_time(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask_index);
 
 /// Predicted time of a bucket through the whole model, by replica of the pool: each mask's layers times its layer's
 /// time. Where replicas exchange rows in any layer they wait for each other in all, and so last alike.

@@ -38,7 +38,7 @@ void keep_better(const PlanInputs& inputs, BucketPlan& plan, LayerPlan other) {
   const auto mask = static_cast<int64_t>(plan.layers.size()) - 1;
   const auto rank = [&] {
     const bool fits = most_held_bytes(inputs, plan.layers.back()) <= inputs.limits.exchange_bytes;
-    return std::pair(!fits, layer_time(inputs, plan, mask).total());
+    return std::pair(!fits, layer_time(inputs, plan, mask).all().total());
   };
   const auto now = rank();
   std::swap(plan.layers.back(), other);

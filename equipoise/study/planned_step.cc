@@ -64,15 +64,14 @@ void add_loads(const std::vector<MemberLoad>& loads, int64_t layers, PoolTimes& 
   PoolTimes slowest;
   for (size_t member = 0; member < loads.size(); ++member) {
     const MemberLoad& load = loads[member];
-    slowest.attention_ns = std::max(slowest.attention_ns, load.attention.total());
+    slowest.attention_ns = std::max(slowest.attention_ns, load.attention().total());
     slowest.linear_ns = std::max(slowest.linear_ns, load.linear.total());
-    slowest.exchange_ns = std::max(slowest.exchange_ns, load.exchange.total());
-    level.total_ns += layers * load.attention.total();
+    level.total_ns += layers * load.attention().total();
     sent_bytes[member] += layers * load.sent_bytes;
   }
   pool.attention_ns += layers * slowest.attention_ns;
   pool.linear_ns += layers * slowest.linear_ns;
-  pool.exchange_ns += layers * slowest.exchange_ns;
+  pool.exchange_ns += layers * layer_time(loads).exposed.total();
   level.slowest_ns += layers * slowest.attention_ns;
 }
 

@@ -1,5 +1,7 @@
 #include "equipoise/cost/cost.h"
 
+#include <array>
+
 #include <gtest/gtest.h>
 
 #include "equipoise/base/errors.h"
@@ -182,8 +184,8 @@ TEST(MemberLoads, CountWorkAndBytesOfBothPasses) {
   // Pairs: 36 of the first document, 26 of them moved; 3 of the second. Two query heads.
   EXPECT_EQ(loads[0].pairs, 20);
   EXPECT_EQ(loads[1].pairs, 58);
-  EXPECT_EQ(loads[0].attention, (PassTime{20 + 5, 60 + 5}));
-  EXPECT_EQ(loads[1].attention, (PassTime{58 + 10, 174 + 10}));
+  EXPECT_EQ(loads[0].attention(), (PassTime{20 + 5, 60 + 5}));
+  EXPECT_EQ(loads[1].attention(), (PassTime{58 + 10, 174 + 10}));
   EXPECT_EQ(loads[0].linear, (PassTime{80, 160}));
   EXPECT_EQ(loads[1].linear, (PassTime{20, 40}));
   // Rows of 4 elements of 2 bytes. Out: q 8 cells of 8 bytes, k and v 16 of 8. Back: o 64 and lse 8 x 4.
@@ -192,8 +194,8 @@ TEST(MemberLoads, CountWorkAndBytesOfBothPasses) {
   EXPECT_EQ(loads[1].sent_bytes, 64 + 32);
   EXPECT_EQ(loads[1].received_bytes, 64 + 128);
   // Backward out: q, o, do 192, lse 32, k and v 128; back: dq 64, dk and dv 128.
-  EXPECT_EQ(loads[0].exchange, (PassTime{100 + 192 + 100 + 96, 100 + 352 + 100 + 192}));
-  EXPECT_EQ(loads[1].exchange, loads[0].exchange);
+  EXPECT_EQ(loads[0].exchange(), (PassTime{100 + 192 + 100 + 96, 100 + 352 + 100 + 192}));
+  EXPECT_EQ(loads[1].exchange(), loads[0].exchange());
 }
 
 TEST(MemberLoads, UseTheSlowLinkBetweenNodesAndTheSpeedOfEachRank) {
@@ -201,15 +203,45 @@ TEST(MemberLoads, UseTheSlowLinkBetweenNodesAndTheSpeedOfEachRank) {
   two.inputs.mesh.ranks_per_node = 1;
   two.inputs.speeds_ppt = {1000, 500};
   const auto loads = member_loads(two.inputs, two.bucket, 0);
-  EXPECT_EQ(loads[0].exchange.forward_ns, 1000 + 1920 + 1000 + 960);
-  EXPECT_EQ(loads[1].attention.forward_ns, 2 * (58 + 10));
+  EXPECT_EQ(loads[0].exchange().forward_ns, 1000 + 1920 + 1000 + 960);
+  EXPECT_EQ(loads[1].attention().forward_ns, 2 * (58 + 10));
   EXPECT_EQ(loads[1].linear.forward_ns, 2 * 20);
 }
 
-TEST(BucketTime, IsLayersTimesTheSlowestOfEachPart) {
+TEST(LayerTime, HidesWhatTravelsWhileAMemberComputes) {
   TwoMembers two;
-  const PassTime layer = layer_time(two.inputs, two.bucket, 0);
-  EXPECT_EQ(layer, (PassTime{80 + 68 + 488, 160 + 184 + 744}));
+  // Forward: guests are there after 292, when both members are done at home; 57 later they go back in 196.
+  const LayerTime layer = layer_time(two.inputs, two.bucket, 0);
+  EXPECT_EQ(layer.linear, (PassTime{80, 160}));
+  EXPECT_EQ(layer.attention, (PassTime{68, 184}));
+  EXPECT_EQ(layer.exposed, (PassTime{292 + 57 + 196 - 68, 452 + 161 + 292 - 184}));
+}
+
+TEST(LayerTime, ExposesOnlyTheFirstDispatchAndTheLastReturnOfManyRounds) {
+  // One computes 100 in each round, the other nothing; an exchange takes 40.
+  MemberLoad busy;
+  busy.rounds.assign(4, {.dispatch = {40, 40}, .attention = {100, 100}, .give_back = {40, 40}});
+  MemberLoad idle = busy;
+  for (RoundTimes& round : idle.rounds) round.attention = {};
+  EXPECT_EQ(layer_time(std::array{busy, idle}).exposed, (PassTime{80, 80}));
+  // One after another each round exposes both.
+  busy.rounds = {{.dispatch = {160, 0}, .attention = {400, 0}, .give_back = {160, 0}}};
+  EXPECT_EQ(layer_time(std::array{busy}).exposed, (PassTime{320, 0}));
+}
+
+TEST(LayerTime, WaitsForTheSlowestInEveryExchange) {
+  // Each computes long where the other does not, and the return of round 0 needs both.
+  MemberLoad first;
+  first.rounds = {{.attention = {100, 0}, .give_back = {10, 0}}, {.attention = {1, 0}}};
+  MemberLoad second;
+  second.rounds = {{.attention = {1, 0}, .give_back = {10, 0}}, {.attention = {50, 0}, .give_back = {10, 0}}};
+  // Round 0 is returned at 110; then that of round 1 may begin.
+  EXPECT_EQ(layer_time(std::array{first, second}).exposed.forward_ns, 120 - 101);
+}
+
+TEST(BucketTime, IsLayersTimesThatOfALayer) {
+  TwoMembers two;
+  const PassTime layer = layer_time(two.inputs, two.bucket, 0).all();
   EXPECT_EQ(bucket_time(two.inputs, two.bucket), (PassTime{3 * layer.forward_ns, 3 * layer.backward_ns}));
   EXPECT_EQ(replica_times(two.inputs, two.bucket)[0], replica_times(two.inputs, two.bucket)[1]);
 }
@@ -221,7 +253,7 @@ TEST(BucketTime, ReplicasThatExchangeNothingDoNotWaitForEachOther) {
   const auto loads = member_loads(two.inputs, two.bucket, 0);
   const auto times = replica_times(two.inputs, two.bucket);
   for (size_t replica = 0; replica < 2; ++replica)
-    EXPECT_EQ(times[replica].total(), 3 * (loads[replica].linear.total() + loads[replica].attention.total()));
+    EXPECT_EQ(times[replica].total(), 3 * (loads[replica].linear.total() + loads[replica].attention().total()));
   EXPECT_NE(times[0], times[1]);
   EXPECT_EQ(bucket_time(two.inputs, two.bucket).total(), std::max(times[0].total(), times[1].total()));
 }
