@@ -10,7 +10,7 @@ namespace equipoise {
 ///   fast       parts travel in the input's type and are added in floating point, in an order that the plan gives: bits
 ///              depend on the plan
 ///   invariant  the work is cut at a grid that depends on the segments and their shards alone, each cell of it is one
-///              kernel entry, and its parts are summed exactly (torch_ext/exact_sum.h): outputs and gradients have the
+///              kernel entry, and its parts are summed exactly (base/exact_sum.h): outputs and gradients have the
 ///              same bits whoever computes which cell
 enum class GradientSum : int64_t { fast = 0, invariant = 1 };
 
@@ -19,10 +19,6 @@ inline constexpr std::array gradient_sums = {GradientSum::fast, GradientSum::inv
 /// Query rows of a cell of the grid. A cell is the rows [i * grid_rows, (i + 1) * grid_rows) of a segment, as far as
 /// they lie in one shard piece, times one KV head's query heads.
 inline constexpr int64_t default_grid_rows = 512;
-
-/// int64 words that the exact sums of the D numbers of one row and KV head take, in memory and on the wire: two for
-/// each, and a byte.
-constexpr int64_t exact_sum_words(int64_t head_size) { return 2 * head_size + (head_size + 7) / 8; }
 
 std::string_view name(GradientSum sum);
 /// Throws InputError naming the choices.
