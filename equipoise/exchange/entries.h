@@ -22,8 +22,8 @@ struct PlacedItem {
 /// replica, segment, q_begin, q_length, head_begin).
 std::vector<PlacedItem> join_items(std::vector<PlacedItem> items, const Heads& heads);
 
-/// Cuts items at the invariant grid instead: each cell of it is an item of its own, at home and abroad, so that no
-/// entry depends on who computes what. Items hold whole cells. Sorted in the same way.
+/// Cuts items at the invariant grid instead: each grid cell is an item of its own, at home and abroad, so that no
+/// entry depends on who computes what. Items hold whole grid cells. Sorted in the same way.
 std::vector<PlacedItem> cut_items(const std::vector<PlacedItem>& items, const Heads& heads, int64_t grid_rows);
 
 /// Where the keys of one member lie.

@@ -10,7 +10,7 @@ namespace equipoise {
 /// kernels run. `step` is for messages.
 ///
 /// Work items that follow each other in rows or heads are joined first: a whole document of all heads is one entry.
-/// Under invariant gradient sums they are cut at the grid instead: each of its cells is one entry.
+/// Under invariant gradient sums they are cut at the grid instead: each grid cell is one entry.
 /// Keys that lie together in the member's own tensors are used where they are; all others are gathered into the arena,
 /// a block for each unbroken run of needed keys and each run of KV heads that need the same. An item whose KV heads lie
 /// in several blocks is cut into one entry for each. The order of blocks between two members is that of the exchange.

@@ -117,7 +117,7 @@ struct RankProgram {
   Mask mask;
   Heads heads;
   int64_t rows = 0;       ///< T of this member, padding included
-  int64_t grid_rows = 0;  ///< invariant sums: query rows of a cell of the grid, each an entry; 0: fast, no grid
+  int64_t grid_rows = 0;  ///< invariant sums: query rows of a grid cell, each an entry; 0: fast, no grid
   GradientSum gradient_sum = GradientSum::fast;
   int64_t arena_cells = 0;
   std::vector<OwnKeys> own_keys;

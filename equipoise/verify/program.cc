@@ -218,7 +218,7 @@ void check_entries(ProgramCheck& check) {
         continue;
       }
       if (!is_cell(check.program, entry))
-        check.say("entry is a cell", r,
+        check.say("entry is a grid cell", r,
                   text(name, " has ", entry.rows, " rows of ", entry.heads, " heads on ", entry.kv_heads, ", diagonal ",
                        entry.diagonal, ", in a grid of ", check.program.grid_rows));
       const std::vector<QueryPart> parts = query_parts(check.program, round, entry);

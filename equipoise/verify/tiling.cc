@@ -67,7 +67,7 @@ Violations check_tiling(const PlanInputs& inputs, const BucketPlan& bucket, int6
           say("tiles overlap", text(describe(*other), " and ", describe(tile)));
       open.push_back(&tile);
       if (inputs.gradient_sum == GradientSum::invariant && !holds_whole_cells(inputs, view, tile))
-        say("tile of whole cells", describe(tile));
+        say("tile of grid cells", describe(tile));
       for (const ShardPiece& piece : view.pieces)
         if (view.replica * inputs.mesh.cp + piece.cp_rank == tile.member.value &&
             share(tile.q_begin, tile.q_length, piece.begin_tokens, piece.length_tokens))

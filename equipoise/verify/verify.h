@@ -33,7 +33,7 @@ Violations check_placement(const PlanInputs& inputs, const StepPlan& step);
 Violations check_sharding(const Sequence& sequence, const Sharding& sharding, const PlanInputs& inputs);
 
 /// Tiles of one mask of a bucket. Rules: "bucket shape", "tile in segment", "tile heads", "tiles overlap", "member in
-/// pool", "member owns rows", "round in range", "tile of whole cells" (invariant sums).
+/// pool", "member owns rows", "round in range", "tile of grid cells" (invariant sums).
 Violations check_tiling(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask_index);
 
 /// Messages of one mask of a bucket: each executor has exactly the query and key rows it needs, from their owner, not
@@ -47,7 +47,7 @@ Violations check_exchange(const PlanInputs& inputs, const BucketPlan& bucket, in
 /// before it runs one. All that one member can see: that its rows are those of the plan is check_bucket_programs' to
 /// say. Rules: "header", "block in rows", "heads in range", "peer in pool", "sorted by peer", "arena in range", "arena
 /// written once", "arena cell filled", "return round", "flags agree", "entry shape", "entry in store", "entry keys",
-/// "entry is a cell" (invariant sums), "row computed twice", "row never computed".
+/// "entry is a grid cell" (invariant sums), "row computed twice", "row never computed".
 Violations check_program(const RankProgram& program);
 
 /// The programs of all members of a pool, by member: each valid alone, every send has its receive with the same shape
@@ -58,7 +58,7 @@ Violations check_program_set(std::span<const RankProgram> programs);
 /// The programs of a bucket against its plan: every entry computes the rows and heads that the plan gives this member
 /// in this round, against exactly the keys that the mask shows them; every owned row and head is computed once.
 /// Requires a plan without violations. Rules: those of check_program_set, "program of plan", "padding used", "entry
-/// rows", "entry is a cell", "entry keys", "tile followed", "row never computed", "row computed twice".
+/// rows", "entry is a grid cell", "entry keys", "tile followed", "row never computed", "row computed twice".
 Violations check_bucket_programs(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask_index,
                                  std::span<const RankProgram> programs);
 

@@ -93,7 +93,7 @@ bool cut_tile(MaskedBucket& plan, Tile& tile, Rng& rng) {
 
 std::vector<BucketFault> tile_faults() {
   using Tiles = std::vector<Tile>;
-  const Rules cells = {"tile of whole cells"};
+  const Rules cells = {"tile of grid cells"};
   const Rules rows = with(with(needs, cells), {"tile in segment", "tiles overlap", "member owns rows"});
   const Rules heads = with(with(needs, cells), {"tile heads", "tiles overlap"});
   return {

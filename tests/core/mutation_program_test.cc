@@ -197,7 +197,7 @@ bool cut_cell(ProgramSet& plan, Rng& rng) {
 
 std::vector<ProgramFault> entry_faults() {
   const auto entries = &RoundProgram::entries;
-  const Rules read = any_of({{"entry shape", "entry in store", "entry is a cell"}, counts, arena, returns, places});
+  const Rules read = any_of({{"entry shape", "entry in store", "entry is a grid cell"}, counts, arena, returns, places});
   std::vector<ProgramFault> faults = list_faults(entries, "entry", any_of({counts, places}));
   faults.back().rules.clear();  // the order of calls means nothing
   const auto add = [&](const char* name, int64_t KernelEntry::* field) {
@@ -229,7 +229,7 @@ std::vector<ProgramFault> entry_faults() {
                       return true;
                     },
                     read});
-  faults.push_back({"cell cut in two", cut_cell, {"entry is a cell"}});
+  faults.push_back({"cell cut in two", cut_cell, {"entry is a grid cell"}});
   return faults;
 }
 
@@ -323,7 +323,7 @@ std::vector<ProgramFault> header_faults() {
       {"wrong rows", nudged([](RankProgram& p) -> int64_t& { return p.rows; }),
        any_of({header, ranges, {"entry in store"}})},
       {"wrong grid", nudged([](RankProgram& p) -> int64_t& { return p.grid_rows; }),
-       any_of({header, {"entry is a cell"}})},
+       any_of({header, {"entry is a grid cell"}})},
       {"wrong arena", nudged([](RankProgram& p) -> int64_t& { return p.arena_cells; }),
        any_of({header, arena, {"entry in store"}})},
       {"wrong mask", on_program([](RankProgram& p, Rng& rng) {
@@ -345,7 +345,7 @@ std::vector<ProgramFault> header_faults() {
          }
          return true;
        },
-       {"program of plan", "entry is a cell"}},
+       {"program of plan", "entry is a grid cell"}},
       {"head size wrong everywhere",
        [](ProgramSet& plan, Rng&) {
          for (RankProgram& program : plan.programs) ++program.heads.size;
@@ -389,7 +389,7 @@ std::vector<ProgramFault> word_faults() {
        returns,
        arena,
        places,
-       {"unreadable", "header", "headers agree", "rounds agree", "program of plan", "entry shape", "entry is a cell"}});
+       {"unreadable", "header", "headers agree", "rounds agree", "program of plan", "entry shape", "entry is a grid cell"}});
   return {
       {"word nudged", on_words([](Words& words, Rng& rng) { return nudge(*pick(words, rng), rng); }), rules},
       {"word absurd", on_words([](Words& words, Rng& rng) {
