@@ -29,6 +29,9 @@ namespace equipoise {
 /// Words of a block of n states.
 constexpr int64_t exact_sum_words(int64_t n) { return 2 * n + (n + 7) / 8; }
 
+/// States in a block of so many words: 17 words hold eight.
+constexpr int64_t exact_sums_in(int64_t words) { return words * 8 / 17; }
+
 /// Adds values[i] to the i-th sum of a block of n.
 void add_to_sums(int64_t* words, const float* values, int64_t n);
 

@@ -148,7 +148,8 @@ TEST(ExactSum, OfInfinitiesIsInfiniteOrNotANumber) {
 
 TEST(ExactSum, ABlockIsManySumsSideBySide) {
   SplitMix64 rng{4};
-  for (const int64_t n : {1, 7, 8, 9, 64, 100}) {
+  for (const int64_t n : {1, 2, 3, 4, 5, 6, 7, 8, 9, 64, 100}) {
+    ASSERT_EQ(exact_sums_in(exact_sum_words(n)), n);
     Block block(exact_sum_words(n));
     std::vector<std::vector<float>> columns(n);
     for (int row = 0; row < 20; ++row) {

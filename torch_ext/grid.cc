@@ -1,0 +1,80 @@
+#include "torch_ext/grid.h"
+
+#include <algorithm>
+
+#include <ATen/Parallel.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include "equipoise/base/exact_sum.h"
+
+namespace equipoise {
+namespace {
+
+at::Tensor scratch(const at::Tensor& like) {
+  return at::empty(like.sizes(), like.options().dtype(at::kFloat), at::MemoryFormat::Contiguous);
+}
+
+at::Tensor copied(const at::Tensor& argument) { return scratch(argument).copy_(argument); }
+
+/// Calls visit(block of sums, other) for each row and head; both are [R, H, n].
+template <class Visit>
+void for_each_block(const at::Tensor& sums, const at::Tensor& other, const Visit& visit) {
+  TORCH_INTERNAL_ASSERT(sums.stride(2) == 1 && other.stride(2) == 1);
+  for (int64_t row = 0; row < sums.size(0); ++row)
+    for (int64_t head = 0; head < sums.size(1); ++head)
+      visit(row * sums.stride(0) + head * sums.stride(1), row * other.stride(0) + head * other.stride(1));
+}
+
+}  // namespace
+
+void attend_grid_cell(const Visibility& visibility, const Queries& queries, const Keys& keys, double scale) {
+  const Queries cell{copied(queries.q), scratch(queries.out), scratch(queries.lse), {}, {}};
+  attend_forward(visibility, cell, {copied(keys.k), copied(keys.v), {}, {}}, scale);
+  queries.out.copy_(cell.out);
+  queries.lse.copy_(cell.lse);
+}
+
+KeyParts attend_grid_cell_backward(const Visibility& visibility, const Queries& queries, const Keys& keys,
+                                   double scale) {
+  const Queries cell{copied(queries.q), copied(queries.out), copied(queries.lse), copied(queries.grad_out),
+                     scratch(queries.dq)};
+  const Keys parts{copied(keys.k), copied(keys.v), scratch(keys.k).zero_(), scratch(keys.v).zero_()};
+  attend_backward(visibility, cell, parts, scale);
+  queries.dq.copy_(cell.dq);
+  return {parts.dk, parts.dv};
+}
+
+void for_each_grid_cell(int64_t count, const std::function<void(int64_t)>& work) {
+  // Inside a parallel loop of ATen kernels and matrix products use one thread; a loop of one turn would be none.
+  at::parallel_for(0, std::max<int64_t>(2, count), 1, [&](int64_t begin, int64_t end) {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;  // other threads do not inherit it
+    for (int64_t i = begin; i < std::min(end, count); ++i) work(i);
+  });
+}
+
+void add_exactly(const at::Tensor& sums, const at::Tensor& values) {
+  int64_t* const words = sums.data_ptr<int64_t>();
+  const float* const numbers = values.const_data_ptr<float>();
+  for_each_block(sums, values,
+                 [&](int64_t at, int64_t from) { add_to_sums(words + at, numbers + from, values.size(2)); });
+}
+
+void merge_exactly(const at::Tensor& sums, const at::Tensor& other) {
+  int64_t* const words = sums.data_ptr<int64_t>();
+  const int64_t* const more = other.const_data_ptr<int64_t>();
+  const int64_t size = exact_sums_in(sums.size(2));
+  for_each_block(sums, other, [&](int64_t at, int64_t from) { merge_sums(words + at, more + from, size); });
+}
+
+at::Tensor round_exactly(const at::Tensor& sums, at::ScalarType type) {
+  const int64_t size = exact_sums_in(sums.size(2));
+  const at::Tensor rounded = at::empty({sums.size(0), sums.size(1), size}, sums.options().dtype(at::kFloat));
+  const int64_t* const words = sums.const_data_ptr<int64_t>();
+  float* const numbers = rounded.data_ptr<float>();
+  for_each_block(sums, rounded, [&](int64_t at, int64_t to) { round_sums(words + at, numbers + to, size); });
+  return rounded.to(type);
+}
+
+}  // namespace equipoise
