@@ -61,7 +61,7 @@ struct PlanInputs {
   std::vector<int64_t> speeds_ppt;  ///< parts per thousand, by replica * cp + cp_rank; empty: all 1000
   Effort effort = Effort::normal;   ///< of placing pooled tiles
   GradientSum gradient_sum = GradientSum::fast;
-  int64_t grid_rows = default_grid_rows;  ///< query rows of a grid cell
+  int64_t grid_rows = default_grid_rows;  ///< query rows of a cell of the invariant grid
   bool operator==(const PlanInputs&) const = default;
 
   constexpr int64_t sequences() const { return mesh.dp * micro_steps; }  ///< M

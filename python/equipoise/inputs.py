@@ -115,8 +115,8 @@ class PlanInputs:
     thousand. max_delay: steps that a document may be held; None: 0, or for wlb no bound. queues: outlier thresholds of
     wlb, in tokens. repack_window: global batches that fixed repacks together. effort: how long pooled tiles are
     searched, "fast", "normal" or "thorough". gradient_sum: "fast", or "invariant", whose outputs and gradients have the
-    same bits whoever computes what; grid_rows: query rows of a cell of its grid. What None stands for can be read from
-    pool, max_tokens, align and masks, and dataclasses.replace finds it again for what it changes.
+    same bits whoever computes what; grid_rows: query rows of a cell of its grid. What None stands for can be read from pool, max_tokens, align and masks,
+    and dataclasses.replace finds it again for what it changes.
     """
 
     mesh: Mesh = Mesh()
