@@ -1,5 +1,9 @@
 // One bucket and what its members read of it: rows, rank programs, predicted loads.
 
+#include <nanobind/stl/array.h>
+
+#include <array>
+
 #include "bindings/bindings.h"
 #include "equipoise/cost/cost.h"
 #include "equipoise/exchange/program.h"
@@ -28,6 +32,15 @@ std::vector<Row> tile_rows(const BucketPlan& bucket, int64_t mask) {
     rows.push_back(
         {t.replica_in_pool, t.segment, t.q_begin, t.q_length, t.head_begin, t.heads, t.member.value, t.round});
   return rows;
+}
+
+/// Tiles as tile_rows gives them.
+BucketPlan with_tile_rows(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask,
+                          const std::vector<std::array<int64_t, 8>>& rows) {
+  std::vector<Tile> tiles;
+  for (const auto& [replica, segment, q_begin, q_length, head_begin, heads, member, round] : rows)
+    tiles.push_back({replica, segment, q_begin, q_length, head_begin, heads, MemberId{member}, round});
+  return with_tiles(inputs, bucket, mask, std::move(tiles));
 }
 
 /// ([pieces, 3] segment, begin, length in the order of the member's rows; owned rows; padding rows).
@@ -80,6 +93,7 @@ void init_buckets(nb::module_& module) {
       },
       Unlocked());
   module.def("stay_home", &stay_home, Unlocked());
+  module.def("with_tiles", &with_tile_rows, Unlocked());
   module.def("member_loads", &member_loads, Unlocked());
   module.def("replica_times", &replica_totals, Unlocked());
   module.def("member_rows", &member_rows);

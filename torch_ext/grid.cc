@@ -1,6 +1,7 @@
 #include "torch_ext/grid.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -27,6 +28,23 @@ void for_each_block(const at::Tensor& sums, const at::Tensor& other, const Visit
       visit(row * sums.stride(0) + head * sums.stride(1), row * other.stride(0) + head * other.stride(1));
 }
 
+/// While it lives, what this thread calls uses no other one. Being inside a parallel loop is not enough: a matrix
+/// product there is still cut for as many threads as this one may use, and so gives other bits.
+class OneThread {
+ public:
+  OneThread() : before_(at::get_num_threads()) {
+    if (before_ > 1) at::set_num_threads(1);
+  }
+  ~OneThread() {
+    if (before_ > 1) at::set_num_threads(before_);
+  }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  int before_;
+};
+
 }  // namespace
 
 void attend_grid_cell(const Visibility& visibility, const Queries& queries, const Keys& keys, double scale) {
@@ -47,10 +65,11 @@ KeyParts attend_grid_cell_backward(const Visibility& visibility, const Queries& 
 }
 
 void for_each_grid_cell(int64_t count, const std::function<void(int64_t)>& work) {
-  // Inside a parallel loop of ATen kernels and matrix products use one thread; a loop of one turn would be none.
-  at::parallel_for(0, std::max<int64_t>(2, count), 1, [&](int64_t begin, int64_t end) {
+  std::atomic<int64_t> next{0};
+  at::parallel_for(0, std::min<int64_t>(count, at::get_num_threads()), 1, [&](int64_t, int64_t) {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;  // other threads do not inherit it
-    for (int64_t i = begin; i < std::min(end, count); ++i) work(i);
+    const OneThread one_thread;
+    for (int64_t i = next++; i < count; i = next++) work(i);
   });
 }
 

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "equipoise/base/exact_sum.h"
+
 namespace equipoise {
 
 /// How the gradients of one key, computed in parts by several members, become one.

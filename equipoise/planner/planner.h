@@ -35,6 +35,9 @@ void check_state(const PlanInputs& inputs, const Corpus& corpus, const PackerSta
 /// the cluster.
 BucketPlan plan_bucket(const PlanInputs& inputs, const StepPlan& step, const Bucket& bucket);
 
+/// The bucket with other tiles of one mask, and the messages that follow from them. Requires valid tiles.
+BucketPlan with_tiles(const PlanInputs& inputs, BucketPlan bucket, int64_t mask_index, std::vector<Tile> tiles);
+
 /// The same bucket with every tile computed by the owners of its rows: what moving tiles is compared with.
 BucketPlan stay_home(const PlanInputs& inputs, const BucketPlan& bucket);
 

@@ -6,14 +6,17 @@
 
 namespace equipoise {
 
+BucketPlan with_tiles(const PlanInputs& inputs, BucketPlan bucket, int64_t mask_index, std::vector<Tile> tiles) {
+  const auto work = attention_work(bucket.sequences, bucket.shardings, tiles, inputs.heads, inputs.mesh.cp);
+  Exchange exchange =
+      plan_exchange(bucket.sequences, bucket.shardings, work, inputs.masks[mask_index], inputs.heads, inputs.mesh.cp);
+  bucket.layers[mask_index] = {std::move(tiles), std::move(exchange)};
+  return bucket;
+}
+
 BucketPlan stay_home(const PlanInputs& inputs, const BucketPlan& bucket) {
   BucketPlan home = bucket;
-  const auto work = attention_work(home.sequences, home.shardings, {}, inputs.heads, inputs.mesh.cp);
-  for (std::size_t m = 0; m < home.layers.size(); ++m) {
-    home.layers[m].tiles.clear();
-    home.layers[m].exchange =
-        plan_exchange(home.sequences, home.shardings, work, inputs.masks[m], inputs.heads, inputs.mesh.cp);
-  }
+  for (int64_t mask = 0; mask < std::ssize(home.layers); ++mask) home = with_tiles(inputs, std::move(home), mask, {});
   return home;
 }
 
