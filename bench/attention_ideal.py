@@ -1,9 +1,10 @@
 """How close pooled attention comes to the ideal, on two ranks of this machine with one thread each.
 
 Protocol: fp32, 8 query and 4 KV heads of 64. Rank 0 holds one document of 8192 tokens and rank 1 64 documents of 128;
-the same with 16384 tokens a rank; and two ranks with equal documents, where pooling has nothing to win. A sample is one forward and backward of one layer, started together on both ranks; the slower one counts. `ideal` is
-half the time that the ranks take when each, at the same time, runs the stock kernels of the whole bucket and exchanges
-nothing. All are measured in turn, in one run; the first turn is not counted, medians are printed.
+the same with 16384 tokens a rank; and two ranks with equal documents, where pooling has nothing to win. A sample is one
+forward and backward of one layer, started together on both ranks; the slower one counts. `ideal` is half the time that
+the ranks take when each, at the same time, runs the stock kernels of the whole bucket and exchanges nothing.
+All are measured in turn, in one run; the first turn is not counted, medians are printed.
 
 Usage: attention_ideal.py [--hardware NAME|FILE] [--turns N]. Without --hardware this machine is measured first.
 """
