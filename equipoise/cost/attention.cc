@@ -8,15 +8,17 @@
 namespace equipoise {
 PassTime entry_time(const AttentionModel& model, Range rows, int64_t length_tokens, int64_t query_heads) {
   if (rows.length <= 0 || query_heads <= 0) return {};
-  const auto& [cost, mask, heads] = model;
+  const auto& [cost, mask, heads, grid_rows] = model;
   const AttentionCost& kernel = cost.attention;
   const int64_t keys = visible_keys(mask, rows, length_tokens).length;
   const int64_t kv_heads = ceil_div(query_heads, heads.group());
   const int64_t blocks = ceil_div(rows.length, kernel.tile_rows);
   const int64_t tiles = kernel_tiles(kernel, mask, rows, length_tokens);
-  // Queries read and outputs written, keys and values read.
-  const int64_t bytes = 2 * (rows.length * query_heads + keys * kv_heads) * heads.size * cost.element_bytes;
-  const int64_t forward = kernel.entry_ns + mul_div(query_heads * blocks, kernel.block_ps, 1000) +
+  const int64_t row_cells = grid_rows == 0 ? 1 : (rows.end() - 1) / grid_rows - rows.begin / grid_rows + 1;
+  const int64_t entries = grid_rows == 0 ? 1 : row_cells * kv_heads;
+  // Queries read and outputs written, keys and values read, at most all of them by each grid cell.
+  const int64_t bytes = 2 * (rows.length * query_heads + row_cells * keys * kv_heads) * heads.size * cost.element_bytes;
+  const int64_t forward = entries * kernel.entry_ns + mul_div(query_heads * blocks, kernel.block_ps, 1000) +
                           mul_div(query_heads * tiles, evaluate(kernel.tile_ps, keys), 1000) +
                           mul_div(bytes, kernel.kilobyte_ps, 1024 * 1000);
   return {forward, mul_div(forward, evaluate(kernel.backward_ppm, keys), ppm_one)};
@@ -60,7 +62,8 @@ int64_t rows_work_ns(const PlanInputs& inputs, Range rows, int64_t length_tokens
   int64_t work = 0;
   for (const Mask& mask : inputs.masks)
     work +=
-        mask.layers * entry_time({inputs.cost, mask, inputs.heads}, rows, length_tokens, inputs.heads.query).total();
+        mask.layers *
+        entry_time({inputs.cost, mask, inputs.heads, inputs.grid()}, rows, length_tokens, inputs.heads.query).total();
   return work;
 }
 

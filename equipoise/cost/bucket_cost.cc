@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "equipoise/base/exact_sum.h"
 #include "equipoise/cost/cost.h"
 
 namespace equipoise {
@@ -22,10 +23,12 @@ RowBytes query_bytes(const CostTable& cost, const Heads& heads) {
   return {cell, cell + cost.statistic_bytes, 3 * cell + cost.statistic_bytes, cell};
 }
 
-/// Out: k, v. Nothing comes back in the forward; dk, dv in the backward.
-RowBytes key_bytes(const CostTable& cost, const Heads& heads) {
+/// Out: k, v. Nothing comes back in the forward; dk, dv in the backward, as elements or as exact sums.
+RowBytes key_bytes(const CostTable& cost, const Heads& heads, GradientSum gradient_sum) {
+  constexpr int64_t word = sizeof(int64_t);
   const int64_t cell = heads.size * cost.element_bytes;
-  return {2 * cell, 0, 2 * cell, 2 * cell};
+  const int64_t sum = gradient_sum == GradientSum::fast ? cell : exact_sum_words(heads.size) * word;
+  return {2 * cell, 0, 2 * cell, 2 * sum};
 }
 
 /// Bytes of one member on one kind of link in one exchange.
@@ -82,7 +85,7 @@ void add_exchange(const PlanInputs& inputs, const Bucket& bucket, const Exchange
   };
   Ledger ledger{exchange.rounds, std::vector<RoundTraffic>(loads.size() * exchange.rounds)};
   const RowBytes query = query_bytes(inputs.cost, inputs.heads);
-  const RowBytes key = key_bytes(inputs.cost, inputs.heads);
+  const RowBytes key = key_bytes(inputs.cost, inputs.heads, inputs.gradient_sum);
   for (const Message& message : exchange.queries)
     add_message(message, query, link_between(message.from, message.to), ledger);
   for (const Message& message : exchange.keys)
@@ -114,8 +117,8 @@ void add_attention(const PlanInputs& inputs, const BucketPlan& bucket, int64_t m
   const Mask& mask = inputs.masks[mask_index];
   const auto& [tiles, exchange] = bucket.layers[mask_index];
   const auto work = attention_work(bucket.sequences, bucket.shardings, tiles, inputs.heads, inputs.mesh.cp);
-  const auto times =
-      attention_times({inputs.cost, mask, inputs.heads}, bucket.sequences, work, inputs.members(), exchange.rounds);
+  const AttentionModel model{inputs.cost, mask, inputs.heads, inputs.grid()};
+  const auto times = attention_times(model, bucket.sequences, work, inputs.members(), exchange.rounds);
   for (size_t i = 0; i < times.size(); ++i) loads[i / exchange.rounds].rounds[i % exchange.rounds].attention = times[i];
   for (const WorkItem& item : work) {
     const int64_t length = bucket.sequences[item.replica_in_pool].segments[item.segment].length_tokens;

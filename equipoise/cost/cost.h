@@ -33,6 +33,8 @@ struct AttentionModel {
   const CostTable& cost;
   const Mask& mask;
   const Heads& heads;
+  int64_t grid_rows =
+      0;  ///< each grid cell (model/gradient_sum.h) is an entry of its own; 0: all rows and heads are one
 };
 
 /// Predicted time of one entry: `query_heads` heads, and the KV heads that serve them, of the given rows. Without the

@@ -22,7 +22,8 @@ std::vector<HomePiece> list_pieces(const PooledTiling& pool) {
 }
 
 int64_t rows_work(const PooledTiling& pool, const HomePiece& piece, Range rows, int64_t kv_heads) {
-  return entry_time({pool.cost, pool.mask, pool.heads}, rows, piece.length_tokens, kv_heads * pool.heads.group())
+  return entry_time({pool.cost, pool.mask, pool.heads, pool.grid_rows}, rows, piece.length_tokens,
+                    kv_heads * pool.heads.group())
       .total();
 }
 

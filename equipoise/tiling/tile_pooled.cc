@@ -58,7 +58,8 @@ int64_t slowest_with(const PooledTiling& pool, std::span<const Tile> tiles) {
   const auto items = attention_work(pool.sequences, pool.shardings, tiles, pool.heads, pool.cp);
   const auto members = static_cast<int64_t>(pool.shardings.size()) * pool.cp;
   std::vector<int64_t> work;
-  for (const PassTime& time : attention_times({pool.cost, pool.mask, pool.heads}, pool.sequences, items, members))
+  for (const PassTime& time :
+       attention_times({pool.cost, pool.mask, pool.heads, pool.grid_rows}, pool.sequences, items, members))
     work.push_back(time.total());
   return slowest_of(pool, work);
 }

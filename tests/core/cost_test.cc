@@ -90,6 +90,16 @@ TEST(EntryTime, AddsEntryBlocksTilesAndBytes) {
   EXPECT_EQ(entry_time({cost, mask, heads}, {4, 0}, 20, 8), PassTime{});
 }
 
+TEST(EntryTime, CountsEveryCellOfAGrid) {
+  CostTable cost;
+  cost.attention = {.tile_rows = 4, .tile_keys = 8, .entry_ns = 7, .tile_ps = {{0, 0}}};
+  const Heads heads{.query = 8, .kv = 2, .size = 16};
+  const Mask mask;
+  EXPECT_EQ(entry_time({cost, mask, heads, 16}, {20, 30}, 50, 8).forward_ns, 7 * 3 * 2) << "rows 20..32..48..50";
+  EXPECT_EQ(entry_time({cost, mask, heads, 16}, {16, 16}, 50, 4).forward_ns, 7);
+  EXPECT_EQ(entry_time({cost, mask, heads}, {20, 30}, 50, 8).forward_ns, 7);
+}
+
 TEST(Hardware, H100PredictsPublishedForwardRates) {
   // TFLOP/s of FlashAttention 3, causal, 64 query and 8 KV heads of 128, one document: aiconfigurator's H100 table.
   const std::pair<int64_t, double> published[] = {{1024, 303}, {2048, 423}, {4096, 566}, {8192, 599}, {16384, 612}};
