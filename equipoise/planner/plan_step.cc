@@ -26,11 +26,11 @@ PackedStep pack(PackingRule rule, const PlanInputs& inputs, const Corpus& corpus
   return {};
 }
 
-/// The speed of a pool is that of its ranks, summed: they share its attention.
-std::vector<int64_t> pool_speeds(const PlanInputs& inputs) {
+/// The speed of a replica is that of its ranks, summed.
+std::vector<int64_t> replica_speeds(const PlanInputs& inputs) {
   std::vector<int64_t> speeds;
   for (size_t rank = 0; rank < inputs.speeds_ppt.size(); ++rank) {
-    if (rank % static_cast<size_t>(inputs.members()) == 0) speeds.push_back(0);
+    if (rank % static_cast<size_t>(inputs.mesh.cp) == 0) speeds.push_back(0);
     speeds.back() += inputs.speeds_ppt[rank];
   }
   return speeds;
@@ -41,7 +41,7 @@ Grid grid_of(const PlanInputs& inputs) {
           .pool = inputs.pool,
           .micro_steps = inputs.micro_steps,
           .dp_sync = inputs.dp_sync,
-          .pool_speeds = pool_speeds(inputs)};
+          .replica_speeds = replica_speeds(inputs)};
 }
 
 /// Sequences are placed by their whole predicted time: where all have the same tokens, by attention alone.
