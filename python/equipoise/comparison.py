@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from equipoise import _core
-from equipoise.inputs import PlanInputs, integer, items
+from equipoise.inputs import PlanInputs
 from equipoise.sampler import StepSampler
+from equipoise.values import integer, items
 
 
 @dataclass(frozen=True)

@@ -6,44 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from operator import index
 from typing import Any
 
 from equipoise import _core
+from equipoise.values import integer, integers, items, text
 
 MASK_KINDS = ("causal", "full", "sliding_window")
 LARGEST_SIZE = 2**24  # of a model: products of three stay far from 64 bits
-
-
-def integer(name: str, value: Any) -> int:
-    """The value as an int of 64 bits. Raises ValueError naming the field."""
-    try:
-        number = index(value)
-    except TypeError:
-        number = None
-    if number is None or isinstance(value, bool) or not -(2**63) <= number < 2**63:
-        raise ValueError(f"{name} {value!r} is not an integer of 64 bits, field {name}: give a whole number")
-    return number
-
-
-def integers(name: str, values: Any) -> list[int]:
-    """Any sequence of integers, an array too. Raises ValueError naming the field."""
-    return [integer(name, value) for value in items(name, values, "whole numbers")]
-
-
-def items(name: str, values: Any, what: str) -> list[Any]:
-    try:
-        if not isinstance(values, str | bytes | dict):
-            return list(values)
-    except TypeError:  # no sequence
-        pass
-    raise ValueError(f"{name} {values!r} is no sequence, field {name}: give a list of {what}")
-
-
-def text(name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{name} {value!r} is not a text, field {name}: give a name or a path")
-    return value
 
 
 @dataclass(frozen=True)
@@ -108,15 +77,15 @@ class PlanInputs:
 
     pool: replicas that share attention, a divisor of mesh.dp; None: the largest up to 8.
     window: tokens of a packed sequence. align: rows of a rank are padded to a multiple of it; None: mesh.tp, whose
-    ranks share them under sequence parallelism. max_tokens: rows that the memory of one sequence allows, padding
-    included; None: the window, padded.
-    model: a ModelShape, or a name such as "llama3-8b"; hardware: "h100" or the path of a hardware file.
-    masks: their layers sum to the model's; None: causal in all layers. speeds: of each rank of dp x cp, in parts per
-    thousand. max_delay: steps that a document may be held; None: 0, or for wlb no bound. queues: outlier thresholds of
-    wlb, in tokens. repack_window: global batches that fixed repacks together. effort: how long pooled tiles are
-    searched, "fast", "normal" or "thorough". gradient_sum: "fast", or "invariant", whose outputs and gradients have the
-    same bits whoever computes what; grid_rows: query rows of a cell of its grid. What None stands for can be read from pool, max_tokens, align and masks,
-    and dataclasses.replace finds it again for what it changes.
+    ranks share them under sequence parallelism. max_tokens: rows that a sequence has memory for, padding included;
+    None: the window, padded. model: a ModelShape, or a name such as "llama3-8b"; hardware: "h100" or a hardware file.
+    masks: their layers sum to the model's; None: causal in all. speeds: of each rank of dp x cp, in parts per thousand.
+    max_delay: steps that a document may be held; None: 0, or for wlb no bound. queues: outlier thresholds of wlb, in
+    tokens. repack_window: global batches that fixed repacks together. Hard limits, None: none: exchange_bytes received
+    that a rank holds at once, max_tiles that it computes for others in a layer, max_message_rows. effort: how long
+    pooled tiles are searched, "fast", "normal" or "thorough". gradient_sum: "fast", or "invariant", whose results have
+    the same bits whoever computes what; grid_rows: query rows of a cell of its grid. What None stands for can be read
+    from pool, max_tokens, align and masks, and dataclasses.replace finds it again for what it changes.
     """
 
     mesh: Mesh = Mesh()
@@ -132,6 +101,8 @@ class PlanInputs:
     overlong: str = "split"
     align: int | None = None
     exchange_bytes: int | None = None
+    max_tiles: int | None = None
+    max_message_rows: int | None = None
     speeds: Sequence[int] | None = None
     max_delay: int | None = None
     queues: Sequence[int] = ()
@@ -197,8 +168,9 @@ def fill_limits(limits: _core.Limits, inputs: PlanInputs, mesh: _core.Mesh) -> N
     limits.align_tokens = mesh.tp if is_default(inputs.align) else integer("align", inputs.align)
     padded = _core.default_max_tokens(limits.window_tokens, mesh, limits.align_tokens)
     limits.max_tokens = padded if is_default(inputs.max_tokens) else integer("max_tokens", inputs.max_tokens)
-    if inputs.exchange_bytes is not None:
-        limits.exchange_bytes = integer("exchange_bytes", inputs.exchange_bytes)
+    for limit in ("exchange_bytes", "max_tiles", "max_message_rows"):
+        if (value := getattr(inputs, limit)) is not None:
+            setattr(limits, limit, integer(limit, value))
 
 
 def fill_delay(delay: _core.Delay, inputs: PlanInputs) -> None:

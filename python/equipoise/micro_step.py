@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from equipoise import _core
-from equipoise.inputs import integer
+from equipoise.values import integer
 
 if TYPE_CHECKING:
     from equipoise.sampler import StepSampler

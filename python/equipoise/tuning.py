@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from equipoise import _core
-from equipoise.inputs import PlanInputs, integer
+from equipoise.inputs import PlanInputs
 from equipoise.sampler import StepSampler
+from equipoise.values import integer
 
 MOST_QUEUES = 4
 
