@@ -143,25 +143,23 @@ StepPlan assemble(const PlanInputs& inputs, const Corpus& corpus, const PackerSt
   return step;
 }
 
-/// What the step is predicted to last over what its documents take on level ranks, parts per million: by its bucket
-/// with the most work alone, so that the price of asking does not grow with the cluster.
+/// What the step is predicted to last over what its documents take on level ranks, parts per million: by its pool with
+/// the most work alone, so that the price of asking does not grow with the cluster.
 int64_t lost_ppm(const PlanInputs& inputs, const StepPlan& step) {
-  std::vector<int64_t> time;
+  const int64_t pools = inputs.mesh.dp / inputs.pool;
+  std::vector<int64_t> work(pools, 0);
   int64_t total = 0;
-  for (const Sequence& sequence : step.sequences) {
-    time.push_back(sequence_time_ns(inputs, sequence));
-    total += time.back();
-  }
-  const auto work = [&](const Bucket& bucket) {
-    int64_t sum = 0;
-    for (const SeqId id : bucket.sequences) sum += time[static_cast<size_t>(id.value)];
-    return sum;
-  };
-  const auto heaviest = std::max_element(step.buckets.begin(), step.buckets.end(),
-                                         [&](const Bucket& a, const Bucket& b) { return work(a) < work(b); });
+  for (const Bucket& bucket : step.buckets)
+    for (const SeqId id : bucket.sequences) {
+      const int64_t time = sequence_time_ns(inputs, step.sequences[static_cast<size_t>(id.value)]);
+      work[bucket.pool] += time;
+      total += time;
+    }
   if (total == 0) return ppm_one;
-  const int64_t lasts = bucket_time(inputs, plan_bucket(inputs, step, *heaviest)).total();
-  return mul_div(lasts, inputs.sequences() * ppm_one, total);
+  const auto heaviest = std::max_element(work.begin(), work.end()) - work.begin();
+  std::vector<std::vector<PassTime>> times;
+  for (const BucketPlan& bucket : plan_pool(inputs, step, heaviest)) times.push_back(replica_times(inputs, bucket));
+  return mul_div(step_time_ns(inputs.dp_sync, times, 1), inputs.mesh.dp * ppm_one, total);
 }
 
 /// Look-ahead for a pool: buckets are levelled where sharing attention pays, else sequences.
