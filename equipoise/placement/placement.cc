@@ -12,7 +12,8 @@
 namespace equipoise {
 namespace {
 
-constexpr int64_t swaps_of_a_step = 512;
+/// Swaps that levelling so many groups may take.
+int64_t swap_budget(int64_t groups) { return std::max<int64_t>(512, 2 * groups); }
 
 int64_t sum(std::span<const int64_t> values) {
   int64_t total = 0;
@@ -60,11 +61,11 @@ std::vector<int64_t> ids_below(int64_t count) {
 
 /// A group for each of the speeds, with the given sequences dealt to them in equal numbers, levelled.
 std::vector<SequenceGroup> make_level(std::span<const int64_t> work, const std::vector<int64_t>& sequences,
-                                      const std::vector<int64_t>& speeds, int64_t swaps) {
+                                      const std::vector<int64_t>& speeds) {
   std::vector<SequenceGroup> groups;
   for (const int64_t speed : speeds) groups.push_back({.members = {}, .speed_ppm = speed});
   fill_longest_first(work, sequences, std::ssize(sequences) / std::ssize(speeds), groups);
-  level_groups(work, groups, swaps);
+  level_groups(work, groups, swap_budget(std::ssize(groups)));
   return groups;
 }
 
@@ -80,10 +81,9 @@ std::vector<Slot> slots_of_replicas(const std::vector<SequenceGroup>& replicas, 
 /// Levels the sums of pools, then those of the replicas of each.
 std::vector<Slot> pools_first(std::span<const int64_t> work, const Grid& grid) {
   std::vector<SequenceGroup> replicas;
-  for (const auto& pool : make_level(work, ids_below(grid.sequences()), pool_speeds(grid), swaps_of_a_step)) {
+  for (const auto& pool : make_level(work, ids_below(grid.sequences()), pool_speeds(grid))) {
     const auto speeds = speeds_within(grid, std::ssize(replicas) / grid.pool);
-    for (auto& replica : make_level(work, pool.members, speeds, swaps_of_a_step / grid.pools()))
-      replicas.push_back(std::move(replica));
+    for (auto& replica : make_level(work, pool.members, speeds)) replicas.push_back(std::move(replica));
   }
   return slots_of_replicas(replicas, grid);
 }
@@ -91,12 +91,12 @@ std::vector<Slot> pools_first(std::span<const int64_t> work, const Grid& grid) {
 /// Levels the sums of all replicas, then lets heavy replicas share a pool with light ones.
 std::vector<Slot> replicas_first(std::span<const int64_t> work, const Grid& grid) {
   const auto speeds = relative_speeds(grid.replica_speeds, grid.dp, 1);
-  auto replicas = make_level(work, ids_below(grid.sequences()), speeds, swaps_of_a_step);
+  auto replicas = make_level(work, ids_below(grid.sequences()), speeds);
   if (!grid.replica_speeds.empty()) return slots_of_replicas(replicas, grid);  // each was made for its own speed
   std::vector<int64_t> sums;
   for (const SequenceGroup& replica : replicas) sums.push_back(replica.work);
   std::vector<SequenceGroup> in_pools;
-  for (const auto& pool : make_level(sums, ids_below(grid.dp), pool_speeds(grid), swaps_of_a_step))
+  for (const auto& pool : make_level(sums, ids_below(grid.dp), pool_speeds(grid)))
     for (const int64_t replica : pool.members) in_pools.push_back(std::move(replicas[replica]));
   return slots_of_replicas(in_pools, grid);
 }
@@ -118,7 +118,7 @@ std::vector<Slot> slow_ones_meet(std::span<const int64_t> work, const Grid& grid
   std::vector<SequenceGroup> buckets = empty_buckets(grid);
   for (SequenceGroup& bucket : buckets) bucket.turn = 0;
   fill_longest_first(work, ids_below(grid.sequences()), grid.pool, buckets);
-  level_groups(work, buckets, swaps_of_a_step);
+  level_groups(work, buckets, swap_budget(std::ssize(buckets)));
   for (int64_t p = 0; p < grid.pools(); ++p) {
     std::vector<SequenceGroup> own;
     for (int64_t n = 0; n < grid.micro_steps; ++n) own.push_back(std::move(buckets[n * grid.pools() + p]));
@@ -130,7 +130,7 @@ std::vector<Slot> slow_ones_meet(std::span<const int64_t> work, const Grid& grid
       buckets[n * grid.pools() + p] = std::move(own[n]);
     }
   }
-  level_groups(work, buckets, swaps_of_a_step);
+  level_groups(work, buckets, swap_budget(std::ssize(buckets)));
   return slots_of(std::move(buckets), grid);
 }
 
@@ -146,7 +146,7 @@ std::vector<Slot> heavy_ones_meet(std::span<const int64_t> work, const Grid& gri
     fill_longest_first(work, {falling.begin() + n * grid.dp, falling.begin() + (n + 1) * grid.dp}, grid.pool, turn);
     std::move(turn.begin(), turn.end(), first);
   }
-  level_groups(work, buckets, swaps_of_a_step);
+  level_groups(work, buckets, swap_budget(std::ssize(buckets)));
   return slots_of(std::move(buckets), grid);
 }
 
