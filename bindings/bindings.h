@@ -27,6 +27,7 @@ void init_steps(nb::module_& module);
 void init_buckets(nb::module_& module);
 void init_compare(nb::module_& module);
 void init_tuning(nb::module_& module);
+void init_advise(nb::module_& module);
 void init_files(nb::module_& module);
 
 }  // namespace equipoise::bindings

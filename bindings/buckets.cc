@@ -90,12 +90,7 @@ void init_buckets(nb::module_& module) {
       .def("tiles", &tile_rows)
       .def("rounds", [](const BucketPlan& bucket, int64_t mask) { return bucket.layers.at(mask).exchange.rounds; })
       .def("hash", &hash_bucket);
-  module.def(
-      "plan_bucket",
-      [](const PlanInputs& inputs, const StepPlan& step, int64_t bucket) {
-        return plan_bucket(inputs, step, step.buckets.at(bucket));
-      },
-      Unlocked());
+  module.def("plan_pool", &plan_pool, Unlocked());
   module.def("stay_home", &stay_home, Unlocked());
   module.def("with_tiles", &with_tile_rows, Unlocked());
   module.def("member_loads", &member_loads, Unlocked());

@@ -39,7 +39,9 @@ void bind_limits(nb::module_& module) {
       .def_rw("window_tokens", &Limits::window_tokens)
       .def_rw("max_tokens", &Limits::max_tokens)
       .def_rw("align_tokens", &Limits::align_tokens)
-      .def_rw("exchange_bytes", &Limits::exchange_bytes);
+      .def_rw("exchange_bytes", &Limits::exchange_bytes)
+      .def_rw("max_tiles", &Limits::max_tiles)
+      .def_rw("max_message_rows", &Limits::max_message_rows);
   nb::class_<Arrival>(module, "Arrival")
       .def(nb::init<>())
       .def_rw("seed", &Arrival::seed)

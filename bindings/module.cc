@@ -26,5 +26,6 @@ NB_MODULE(_core, module) {
   init_buckets(module);
   init_compare(module);
   init_tuning(module);
+  init_advise(module);
   init_files(module);
 }

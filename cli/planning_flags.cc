@@ -38,6 +38,8 @@ Limits make_limits(const PlanningFlags& flags, const Mesh& mesh) {
   limits.align_tokens = flags.align.value_or(mesh.tp);
   limits.max_tokens = flags.max_tokens.value_or(default_max_tokens(flags.window, mesh, limits.align_tokens));
   limits.exchange_bytes = flags.exchange_bytes.value_or(no_limit);
+  limits.max_tiles = flags.max_tiles.value_or(no_limit);
+  limits.max_message_rows = flags.max_message_rows.value_or(no_limit);
   return limits;
 }
 
@@ -95,6 +97,9 @@ void add_strategy_options(CLI::App& command, PlanningFlags& flags) {
   command.add_option("--dp-sync", flags.dp_sync, "Replicas wait for each other every step or micro_step [step]");
   add_integer(command, "--exchange-bytes", flags.exchange_bytes,
               "Bytes of exchange buffers that a rank may hold at once [no limit]");
+  add_integer(command, "--max-tiles", flags.max_tiles,
+              "Tiles that a rank may compute for others in a layer [no limit]");
+  add_integer(command, "--max-message-rows", flags.max_message_rows, "Rows of one message at most [no limit]");
   command.add_option("--speeds", flags.speeds,
                      "Speed of each rank of dp x cp in parts per thousand: 1000,900,... [all 1000]");
   command.add_flag("--keep-received", flags.keep_received,

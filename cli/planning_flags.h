@@ -39,6 +39,8 @@ struct PlanningFlags {
   int64_t repack_window = 1;
   std::string dp_sync = "step";
   std::optional<int64_t> exchange_bytes;
+  std::optional<int64_t> max_tiles;
+  std::optional<int64_t> max_message_rows;
   std::string speeds;
   std::string effort = "normal";
   std::string gradient_sum = "fast";

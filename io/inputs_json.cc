@@ -84,7 +84,9 @@ OrderedJson limits_json(const Limits& limits) {
           {"align", limits.align_tokens},
           {"exchange_bytes", limit_json(limits.exchange_bytes, no_limit)},
           {"activation_bytes", limit_json(limits.activation_bytes, no_limit)},
-          {"max_documents", limit_json(limits.max_documents, no_limit)}};
+          {"max_documents", limit_json(limits.max_documents, no_limit)},
+          {"max_tiles", limit_json(limits.max_tiles, no_limit)},
+          {"max_message_rows", limit_json(limits.max_message_rows, no_limit)}};
 }
 
 Limits read_limits(Fields fields) {
@@ -93,7 +95,9 @@ Limits read_limits(Fields fields) {
                       .align_tokens = fields.integer("align"),
                       .exchange_bytes = read_limit(fields, "exchange_bytes", no_limit),
                       .activation_bytes = read_limit(fields, "activation_bytes", no_limit),
-                      .max_documents = read_limit(fields, "max_documents", no_limit)};
+                      .max_documents = read_limit(fields, "max_documents", no_limit),
+                      .max_tiles = read_limit(fields, "max_tiles", no_limit),
+                      .max_message_rows = read_limit(fields, "max_message_rows", no_limit)};
   fields.finish();
   return limits;
 }

@@ -14,7 +14,7 @@
 #include "equipoise/exchange/exchange_plan.h"
 #include "equipoise/exchange/program.h"
 #include "equipoise/model/work.h"
-#include "equipoise/planner/planner.h"
+#include "equipoise/study/planned_step.h"
 #include "equipoise/verify/verify.h"
 #include "io/plan_file.h"
 
@@ -142,6 +142,7 @@ Violations check_bucket(const PlanInputs& inputs, BucketPlan& bucket, int64_t st
         attention_work(bucket.sequences, bucket.shardings, layer.tiles, inputs.heads, inputs.mesh.cp);
     layer.exchange = plan_exchange(bucket.sequences, bucket.shardings, work, inputs.masks[static_cast<size_t>(mask)],
                                    inputs.heads, inputs.mesh.cp);
+    cut_messages(layer.exchange, inputs.limits.max_message_rows, inputs.grid());
     append(check_exchange(inputs, bucket, mask));
     if (found.empty()) append(check_programs(inputs, bucket, mask, step));
     verdict.programs += inputs.members();
@@ -206,13 +207,15 @@ Violations check_balances(const PlanLine& line) {
 Violations check_buckets(const PlanLine& line, std::vector<BucketPlan> buckets, FileVerdict& verdict) {
   const StepPlan& step = line.planned.step;
   Violations found;
+  std::vector<BucketPlan> again;
+  if (line.brief) again = plan_buckets(line.inputs, step);
   for (size_t i = 0; i < buckets.size(); ++i) {
     const std::string place = "bucket " + std::to_string(i) + " (micro-step " +
                               std::to_string(buckets[i].bucket.micro_step) + ", pool " +
                               std::to_string(buckets[i].bucket.pool) + "), ";
     if (line.brief) {
       const std::vector<Sharding> named = buckets[i].shardings;
-      buckets[i] = plan_bucket(line.inputs, step, step.buckets[i]);
+      buckets[i] = std::move(again[i]);
       for (size_t replica = 0; replica < named.size(); ++replica)
         if (named[replica].rule != buckets[i].shardings[replica].rule)
           found.push_back({"sharding agrees", place + "replica in pool " + std::to_string(replica),

@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "equipoise/exchange/key_needs.h"
+#include "equipoise/model/limits.h"
 
 // Work says who computes what; the exchange is what follows from it. Each foreign item takes its queries along; each
 // member's key needs are cut at the pieces of their owners, and what is not the member's own travels once.
@@ -69,6 +70,26 @@ Exchange plan_exchange(std::span<const Sequence> sequences, std::span<const Shar
   std::sort(exchange.queries.begin(), exchange.queries.end());
   std::sort(exchange.keys.begin(), exchange.keys.end());
   return exchange;
+}
+
+void cut_messages(Exchange& exchange, int64_t most_rows, int64_t grid_rows) {
+  const auto cut = [](std::vector<Message>& messages, int64_t rows) {
+    std::vector<Message> parts;
+    for (Message part : messages) {
+      const int64_t end = part.block.begin_tokens + part.block.length_tokens;
+      for (int64_t begin = part.block.begin_tokens, next = 0; begin < end; begin = next) {
+        next = std::min(end, (begin / rows + 1) * rows);
+        part.block.begin_tokens = begin;
+        part.block.length_tokens = next - begin;
+        parts.push_back(part);
+      }
+    }
+    std::sort(parts.begin(), parts.end());
+    messages = std::move(parts);
+  };
+  if (most_rows == no_limit) return;
+  cut(exchange.keys, most_rows);
+  cut(exchange.queries, grid_rows == 0 ? most_rows : std::max(most_rows / grid_rows, int64_t{1}) * grid_rows);
 }
 
 }  // namespace equipoise

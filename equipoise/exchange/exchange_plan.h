@@ -20,4 +20,9 @@ namespace equipoise {
 Exchange plan_exchange(std::span<const Sequence> sequences, std::span<const Sharding> shardings,
                        std::span<const WorkItem> work, const Mask& mask, const Heads& heads, int64_t cp);
 
+/// Cuts messages of more than `most_rows` rows at multiples of it from the segment's begin. Query messages are cut at
+/// multiples of `grid_rows` as well, where that is not 0: at most as many rows as a whole number of cells has that
+/// most_rows holds; at least one cell. Keeps the order that model/exchange.h asks for.
+void cut_messages(Exchange& exchange, int64_t most_rows, int64_t grid_rows);
+
 }  // namespace equipoise

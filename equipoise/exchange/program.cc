@@ -17,8 +17,14 @@
 namespace equipoise {
 namespace {
 
-/// Where each block of guest queries begins, by (round, replica, segment, first row, first head).
-using GuestCells = std::map<std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t>, int64_t>;
+/// A block of guest queries.
+struct GuestBlock {
+  int64_t cell = 0;
+  int64_t rows = 0;
+};
+
+/// By (round, replica, segment, first row, first head).
+using GuestBlocks = std::map<std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t>, GuestBlock>;
 
 /// What a program is made from.
 struct ProgramSource {
@@ -59,8 +65,8 @@ SendBlock send_block(const OwnRows& own, const Message& message) {
           block.heads,         message.last_round};
 }
 
-GuestCells add_queries(RankProgram& program, const std::vector<Message>& messages, const OwnRows& own) {
-  GuestCells cells;
+GuestBlocks add_queries(RankProgram& program, const std::vector<Message>& messages, const OwnRows& own) {
+  GuestBlocks blocks;
   std::vector<int64_t> next(program.rounds.size());
   for (const Message& message : messages) {
     const RowBlock& block = message.block;
@@ -69,10 +75,11 @@ GuestCells add_queries(RankProgram& program, const std::vector<Message>& message
     if (message.to != program.member) continue;
     round.receive_queries.push_back({message.from.value, block.length_tokens, block.heads});
     int64_t& cell = next[message.round];
-    cells[{message.round, block.replica_in_pool, block.segment, block.begin_tokens, block.head_begin}] = cell;
+    blocks[{message.round, block.replica_in_pool, block.segment, block.begin_tokens, block.head_begin}] = {
+        cell, block.length_tokens};
     cell += block.length_tokens * block.heads;
   }
-  return cells;
+  return blocks;
 }
 
 void add_keys(RankProgram& program, const std::vector<Message>& messages, const OwnRows& own, const Arena& arena) {
@@ -89,7 +96,19 @@ void add_keys(RankProgram& program, const std::vector<Message>& messages, const 
   }
 }
 
-std::vector<PlacedItem> place_items(std::span<const WorkItem> work, const GuestCells& guests,
+/// A foreign item, in the parts in which its queries arrive.
+void place_guest(const WorkItem& item, const GuestBlocks& guests, std::vector<PlacedItem>& placed) {
+  WorkItem part = item;
+  for (const int64_t end = item.q_begin + item.q_length; part.q_begin < end; part.q_begin += part.q_length) {
+    const GuestBlock& block =
+        guests.at({item.round, item.replica_in_pool, item.segment, part.q_begin, item.head_begin});
+    part.q_length = block.rows;
+    part.owner_row = item.owner_row + part.q_begin - item.q_begin;
+    placed.push_back({part, Store::foreign, block.cell, item.heads});
+  }
+}
+
+std::vector<PlacedItem> place_items(std::span<const WorkItem> work, const GuestBlocks& guests,
                                     const RankProgram& program) {
   const Heads& heads = program.heads;
   std::vector<PlacedItem> placed;
@@ -97,9 +116,7 @@ std::vector<PlacedItem> place_items(std::span<const WorkItem> work, const GuestC
     if (item.owner == item.member)
       placed.push_back({item, Store::local, item.owner_row * heads.query + item.head_begin, heads.query});
     else
-      placed.push_back({item, Store::foreign,
-                        guests.at({item.round, item.replica_in_pool, item.segment, item.q_begin, item.head_begin}),
-                        item.heads});
+      place_guest(item, guests, placed);
   }
   if (program.gradient_sum == GradientSum::invariant) return cut_items(placed, heads, program.grid_rows);
   return join_items(std::move(placed), heads);
@@ -145,7 +162,7 @@ RankProgram make_program(const ProgramSource& source, MemberId member, std::span
   program.own_keys = own_keys(arena, own);
 
   set_flags(program, exchange);
-  const GuestCells guests = add_queries(program, exchange.queries, own);
+  const GuestBlocks guests = add_queries(program, exchange.queries, own);
   add_keys(program, exchange.keys, own, arena);
   const KeyPlaces keys{program.mask, program.heads, own, arena};
   for (const PlacedItem& placed : place_items(work, guests, program)) {

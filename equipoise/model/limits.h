@@ -17,6 +17,8 @@ struct Limits {
   int64_t exchange_bytes = no_limit;    ///< exchange buffers that a member may hold at once
   int64_t activation_bytes = no_limit;  ///< kept activations of one rank
   int64_t max_documents = no_limit;     ///< segments of one sequence
+  int64_t max_tiles = no_limit;         ///< tiles that a member computes for others under one mask of a bucket
+  int64_t max_message_rows = no_limit;  ///< rows of one message
   bool operator==(const Limits&) const = default;
 };
 

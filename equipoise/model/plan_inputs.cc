@@ -119,6 +119,8 @@ std::vector<std::pair<std::string, std::string>> input_fields(const PlanInputs& 
   add("exchange_bytes", std::to_string(limits.exchange_bytes));
   add("activation_bytes", std::to_string(limits.activation_bytes));
   add("max_documents", std::to_string(limits.max_documents));
+  add("max_tiles", std::to_string(limits.max_tiles));
+  add("max_message_rows", std::to_string(limits.max_message_rows));
   add("dp_sync", std::string(name(inputs.dp_sync)));
   add("overlong", std::string(name(inputs.arrival.overlong)));
   add("max_delay", std::to_string(inputs.delay.max_delay_steps));

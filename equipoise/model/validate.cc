@@ -122,6 +122,8 @@ void check_limits(const Limits& limits, const Mesh& mesh) {
   check_range("exchange_bytes", limits.exchange_bytes, 1, no_limit);
   check_range("activation_bytes", limits.activation_bytes, 1, no_limit);
   check_range("max_documents", limits.max_documents, 1, no_limit);
+  check_range("max_tiles", limits.max_tiles, 1, no_limit);
+  check_range("max_message_rows", limits.max_message_rows, 1, no_limit);
   if (limits.window_tokens > limits.max_tokens)
     throw InputError(
         "window " + std::to_string(limits.window_tokens) + " is above max_tokens " + std::to_string(limits.max_tokens),
@@ -217,6 +219,10 @@ void validate(const PlanInputs& inputs) {
   check_delay(inputs.delay, inputs.sequences());
   check_speeds(inputs.speeds_ppt, inputs.mesh);
   check_range("grid_rows", inputs.grid_rows, 1, most_tokens);
+  if (inputs.limits.max_message_rows < inputs.grid())
+    throw InputError("max_message_rows " + std::to_string(inputs.limits.max_message_rows) + " is below the grid_rows " +
+                         std::to_string(inputs.grid_rows) + " of a cell",
+                     "field max_message_rows", "give at least grid_rows, or use fast gradient sums");
 }
 
 }  // namespace equipoise

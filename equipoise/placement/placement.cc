@@ -12,7 +12,8 @@
 namespace equipoise {
 namespace {
 
-constexpr int64_t swaps_of_a_step = 512;
+/// Swaps that levelling so many groups may take.
+int64_t swap_budget(int64_t groups) { return std::max<int64_t>(512, 2 * groups); }
 
 int64_t sum(std::span<const int64_t> values) {
   int64_t total = 0;
@@ -22,90 +23,82 @@ int64_t sum(std::span<const int64_t> values) {
   return total;
 }
 
-/// Speed of each pool over the mean speed.
-std::vector<int64_t> relative_speeds(const Grid& grid) {
-  if (grid.pool_speeds.empty()) return std::vector<int64_t>(grid.pools(), ppm_one);
-  const int64_t total = sum(grid.pool_speeds);
+/// Speed of each group of `size` replicas in a row over the mean speed of the groups.
+std::vector<int64_t> relative_speeds(std::span<const int64_t> replica_speeds, int64_t replicas, int64_t size) {
+  const int64_t groups = replicas / size;
+  if (replica_speeds.empty()) return std::vector<int64_t>(groups, ppm_one);
+  const int64_t total = sum(replica_speeds);
   std::vector<int64_t> speeds;
-  for (const int64_t speed : grid.pool_speeds)
-    speeds.push_back(std::max<int64_t>(1, mul_div(speed, grid.pools() * ppm_one, total)));
+  for (int64_t g = 0; g < groups; ++g) {
+    const int64_t speed = sum(replica_speeds.subspan(g * size, size));
+    speeds.push_back(std::max<int64_t>(1, mul_div(speed, groups * ppm_one, total)));
+  }
   return speeds;
+}
+
+std::vector<int64_t> pool_speeds(const Grid& grid) { return relative_speeds(grid.replica_speeds, grid.dp, grid.pool); }
+
+/// Speed of each replica of a pool over the mean speed of these.
+std::vector<int64_t> speeds_within(const Grid& grid, int64_t pool) {
+  if (grid.replica_speeds.empty()) return std::vector<int64_t>(grid.pool, ppm_one);
+  return relative_speeds(std::span(grid.replica_speeds).subspan(pool * grid.pool, grid.pool), grid.pool, 1);
 }
 
 /// The buckets in order (micro_step, pool); those of a micro-step take turns together.
 std::vector<SequenceGroup> empty_buckets(const Grid& grid) {
-  const std::vector<int64_t> speeds = relative_speeds(grid);
+  const std::vector<int64_t> speeds = pool_speeds(grid);
   std::vector<SequenceGroup> buckets;
   for (int64_t b = 0; b < grid.micro_steps * grid.pools(); ++b)
     buckets.push_back({.members = {}, .speed_ppm = speeds[b % grid.pools()], .turn = b / grid.pools()});
   return buckets;
 }
 
-std::vector<int64_t> all_sequences(const Grid& grid) {
-  std::vector<int64_t> ids(grid.sequences());
+std::vector<int64_t> ids_below(int64_t count) {
+  std::vector<int64_t> ids(count);
   std::iota(ids.begin(), ids.end(), 0);
   return ids;
 }
 
-/// Pools wait once a step: level their sums, then let each pool level its micro-steps, so that memory and pipelines see
-/// like sequences too.
-std::vector<SequenceGroup> level_steps(std::span<const int64_t> work, const Grid& grid) {
-  std::vector<SequenceGroup> pools;
-  for (const int64_t speed : relative_speeds(grid)) pools.push_back({.members = {}, .speed_ppm = speed});
-  fill_longest_first(work, all_sequences(grid), grid.pool * grid.micro_steps, pools);
-  level_groups(work, pools, swaps_of_a_step);
-  std::vector<SequenceGroup> buckets = empty_buckets(grid);
-  for (int64_t p = 0; p < grid.pools(); ++p) {
-    std::vector<SequenceGroup> own(grid.micro_steps);
-    fill_longest_first(work, pools[p].members, grid.pool, own);
-    level_groups(work, own, swaps_of_a_step / grid.pools());
-    for (int64_t n = 0; n < grid.micro_steps; ++n) buckets[n * grid.pools() + p].members = std::move(own[n].members);
-  }
-  return buckets;
+/// A group for each of the speeds, with the given sequences dealt to them in equal numbers, levelled.
+std::vector<SequenceGroup> make_level(std::span<const int64_t> work, const std::vector<int64_t>& sequences,
+                                      const std::vector<int64_t>& speeds) {
+  std::vector<SequenceGroup> groups;
+  for (const int64_t speed : speeds) groups.push_back({.members = {}, .speed_ppm = speed});
+  fill_longest_first(work, sequences, std::ssize(sequences) / std::ssize(speeds), groups);
+  level_groups(work, groups, swap_budget(std::ssize(groups)));
+  return groups;
 }
 
-/// Levels all buckets, then lets those of a pool run by falling time, so that slow ones meet.
-std::vector<SequenceGroup> slow_ones_meet(std::span<const int64_t> work, const Grid& grid) {
-  std::vector<SequenceGroup> buckets = empty_buckets(grid);
-  for (SequenceGroup& bucket : buckets) bucket.turn = 0;
-  fill_longest_first(work, all_sequences(grid), grid.pool, buckets);
-  level_groups(work, buckets, swaps_of_a_step);
-  for (int64_t p = 0; p < grid.pools(); ++p) {
-    std::vector<SequenceGroup> own;
-    for (int64_t n = 0; n < grid.micro_steps; ++n) own.push_back(std::move(buckets[n * grid.pools() + p]));
-    std::sort(own.begin(), own.end(), [](const SequenceGroup& a, const SequenceGroup& b) {
-      return std::pair(-a.work, a.members.front()) < std::pair(-b.work, b.members.front());
-    });
-    for (int64_t n = 0; n < grid.micro_steps; ++n) {
-      own[n].turn = n;
-      buckets[n * grid.pools() + p] = std::move(own[n]);
-    }
-  }
-  return buckets;
+/// The n-th heaviest sequences of all replicas meet in micro-step n.
+std::vector<Slot> slots_of_replicas(const std::vector<SequenceGroup>& replicas, const Grid& grid) {
+  std::vector<Slot> slots(grid.sequences());
+  for (int64_t r = 0; r < grid.dp; ++r)
+    for (int64_t n = 0; n < grid.micro_steps; ++n)
+      slots[replicas[r].members[grid.micro_steps - 1 - n]] = {n, r};  // members rise
+  return slots;
 }
 
-/// The heaviest sequences run in the first micro-step, the next ones in the second: what an outlier needs.
-std::vector<SequenceGroup> heavy_ones_meet(std::span<const int64_t> work, const Grid& grid) {
-  std::vector<int64_t> falling = all_sequences(grid);
-  std::sort(falling.begin(), falling.end(),
-            [&](int64_t a, int64_t b) { return std::pair(-work[a], a) < std::pair(-work[b], b); });
-  std::vector<SequenceGroup> buckets = empty_buckets(grid);
-  for (int64_t n = 0; n < grid.micro_steps; ++n) {
-    const auto first = buckets.begin() + n * grid.pools();
-    std::vector<SequenceGroup> turn(first, first + grid.pools());
-    fill_longest_first(work, {falling.begin() + n * grid.dp, falling.begin() + (n + 1) * grid.dp}, grid.pool, turn);
-    std::move(turn.begin(), turn.end(), first);
+/// Levels the sums of pools, then those of the replicas of each.
+std::vector<Slot> pools_first(std::span<const int64_t> work, const Grid& grid) {
+  std::vector<SequenceGroup> replicas;
+  for (const auto& pool : make_level(work, ids_below(grid.sequences()), pool_speeds(grid))) {
+    const auto speeds = speeds_within(grid, std::ssize(replicas) / grid.pool);
+    for (auto& replica : make_level(work, pool.members, speeds)) replicas.push_back(std::move(replica));
   }
-  return buckets;
+  return slots_of_replicas(replicas, grid);
 }
 
-/// Pools wait at each micro-step: start from the better of two orders, and fill the time that is waited anyway.
-std::vector<SequenceGroup> level_micro_steps(std::span<const int64_t> work, const Grid& grid) {
-  std::vector<SequenceGroup> level = slow_ones_meet(work, grid);
-  std::vector<SequenceGroup> falling = heavy_ones_meet(work, grid);
-  level_groups(work, level, swaps_of_a_step);
-  level_groups(work, falling, swaps_of_a_step);
-  return waited(falling) < waited(level) ? falling : level;
+/// Levels the sums of all replicas, then lets heavy replicas share a pool with light ones.
+std::vector<Slot> replicas_first(std::span<const int64_t> work, const Grid& grid) {
+  const auto speeds = relative_speeds(grid.replica_speeds, grid.dp, 1);
+  auto replicas = make_level(work, ids_below(grid.sequences()), speeds);
+  if (!grid.replica_speeds.empty()) return slots_of_replicas(replicas, grid);  // each was made for its own speed
+  std::vector<int64_t> sums;
+  for (const SequenceGroup& replica : replicas) sums.push_back(replica.work);
+  std::vector<SequenceGroup> in_pools;
+  for (const auto& pool : make_level(sums, ids_below(grid.dp), pool_speeds(grid)))
+    for (const int64_t replica : pool.members) in_pools.push_back(std::move(replicas[replica]));
+  return slots_of_replicas(in_pools, grid);
 }
 
 /// Within a bucket, sequences keep the order of their ids.
@@ -119,6 +112,45 @@ std::vector<Slot> slots_of(std::vector<SequenceGroup> buckets, const Grid& grid)
   return slots;
 }
 
+/// Levels all buckets, lets those of a pool run by falling time, so that slow ones meet, and fills the time that is
+/// waited anyway.
+std::vector<Slot> slow_ones_meet(std::span<const int64_t> work, const Grid& grid) {
+  std::vector<SequenceGroup> buckets = empty_buckets(grid);
+  for (SequenceGroup& bucket : buckets) bucket.turn = 0;
+  fill_longest_first(work, ids_below(grid.sequences()), grid.pool, buckets);
+  level_groups(work, buckets, swap_budget(std::ssize(buckets)));
+  for (int64_t p = 0; p < grid.pools(); ++p) {
+    std::vector<SequenceGroup> own;
+    for (int64_t n = 0; n < grid.micro_steps; ++n) own.push_back(std::move(buckets[n * grid.pools() + p]));
+    std::sort(own.begin(), own.end(), [](const SequenceGroup& a, const SequenceGroup& b) {
+      return std::pair(-a.work, a.members.front()) < std::pair(-b.work, b.members.front());
+    });
+    for (int64_t n = 0; n < grid.micro_steps; ++n) {
+      own[n].turn = n;
+      buckets[n * grid.pools() + p] = std::move(own[n]);
+    }
+  }
+  level_groups(work, buckets, swap_budget(std::ssize(buckets)));
+  return slots_of(std::move(buckets), grid);
+}
+
+/// The heaviest sequences run in the first micro-step, the next ones in the second: what an outlier needs.
+std::vector<Slot> heavy_ones_meet(std::span<const int64_t> work, const Grid& grid) {
+  std::vector<int64_t> falling = ids_below(grid.sequences());
+  std::sort(falling.begin(), falling.end(),
+            [&](int64_t a, int64_t b) { return std::pair(-work[a], a) < std::pair(-work[b], b); });
+  std::vector<SequenceGroup> buckets = empty_buckets(grid);
+  for (int64_t n = 0; n < grid.micro_steps; ++n) {
+    const auto first = buckets.begin() + n * grid.pools();
+    std::vector<SequenceGroup> turn(first, first + grid.pools());
+    fill_longest_first(work, {falling.begin() + n * grid.dp, falling.begin() + (n + 1) * grid.dp}, grid.pool, turn);
+    std::move(turn.begin(), turn.end(), first);
+  }
+  level_groups(work, buckets, swap_budget(std::ssize(buckets)));
+  return slots_of(std::move(buckets), grid);
+}
+
+/// What pools wait for.
 int64_t waited_for(std::span<const int64_t> work, const Grid& grid, const std::vector<Slot>& slots) {
   std::vector<SequenceGroup> groups = empty_buckets(grid);
   if (grid.dp_sync == DpSync::step) groups.resize(grid.pools());
@@ -127,6 +159,27 @@ int64_t waited_for(std::span<const int64_t> work, const Grid& grid, const std::v
     groups[grid.dp_sync == DpSync::step ? pool : slots[s].micro_step * grid.pools() + pool].work += work[s];
   }
   return waited(groups);
+}
+
+/// What pools wait for, and what replicas would if they shared nothing.
+std::pair<int64_t, int64_t> waits_of(std::span<const int64_t> work, const Grid& grid, const std::vector<Slot>& slots) {
+  Grid alone = grid;
+  alone.pool = 1;
+  return {waited_for(work, grid, slots), waited_for(work, alone, slots)};
+}
+
+/// Of placements in which pools wait no longer than in the first, the one of least waiting, shared or not: which
+/// buckets will share is not known yet, and what is waited then lies between the two. Ties go to the earlier one.
+std::vector<Slot> choose(std::span<const int64_t> work, const Grid& grid, std::vector<std::vector<Slot>> placements) {
+  size_t best = 0;
+  const int64_t most = waits_of(work, grid, placements[0]).first;
+  const auto sum_of = [&](size_t i) {
+    const auto [pools, replicas] = waits_of(work, grid, placements[i]);
+    return std::pair(pools > most, pools + replicas);
+  };
+  for (size_t i = 1; i < placements.size(); ++i)
+    if (sum_of(i) < sum_of(best)) best = i;
+  return std::move(placements[best]);
 }
 
 /// The heaviest sequence runs with companions, at best with the lightest of all on the fastest pool. Where pools wait
@@ -140,7 +193,7 @@ int64_t bound_on_waiting(std::span<const int64_t> work, const Grid& grid) {
   const bool by_step = grid.dp_sync == DpSync::step;
   const int64_t companions = (by_step ? grid.pool * grid.micro_steps : grid.pool) - 1;
   const int64_t heaviest = rising.back() + sum(std::span(rising).first(companions));
-  const std::vector<int64_t> speeds = relative_speeds(grid);
+  const std::vector<int64_t> speeds = pool_speeds(grid);
   const int64_t fastest = *std::max_element(speeds.begin(), speeds.end());
   int64_t alone = mul_div(heaviest, ppm_one, fastest);
   if (!by_step) alone += sum(std::span(rising).first(rising.size() - grid.dp)) / grid.pools();
@@ -164,11 +217,12 @@ std::vector<Slot> place_as_it_comes(const Grid& grid) {
 
 std::vector<Slot> place_sequences(std::span<const int64_t> work, const Grid& grid) {
   EQ_ASSERT(static_cast<int64_t>(work.size()) == grid.sequences());
-  const std::vector<Slot> arrival = place_as_it_comes(grid);
-  const int64_t waits = measure_waiting(work, arrival, grid).work;
-  const std::vector<Slot> placed =
-      slots_of(grid.dp_sync == DpSync::step ? level_steps(work, grid) : level_micro_steps(work, grid), grid);
-  return waited_for(work, grid, placed) < waits ? placed : arrival;
+  sum(work);  // refuses what is not work
+  if (grid.dp_sync == DpSync::micro_step)
+    return choose(work, grid, {place_as_it_comes(grid), slow_ones_meet(work, grid), heavy_ones_meet(work, grid)});
+  if (grid.micro_steps == 1 || grid.pool == 1)  // both are the same
+    return choose(work, grid, {place_as_it_comes(grid), pools_first(work, grid)});
+  return choose(work, grid, {place_as_it_comes(grid), pools_first(work, grid), replicas_first(work, grid)});
 }
 
 }  // namespace equipoise

@@ -26,11 +26,11 @@ PackedStep pack(PackingRule rule, const PlanInputs& inputs, const Corpus& corpus
   return {};
 }
 
-/// The speed of a pool is that of its ranks, summed: they share its attention.
-std::vector<int64_t> pool_speeds(const PlanInputs& inputs) {
+/// The speed of a replica is that of its ranks, summed.
+std::vector<int64_t> replica_speeds(const PlanInputs& inputs) {
   std::vector<int64_t> speeds;
   for (size_t rank = 0; rank < inputs.speeds_ppt.size(); ++rank) {
-    if (rank % static_cast<size_t>(inputs.members()) == 0) speeds.push_back(0);
+    if (rank % static_cast<size_t>(inputs.mesh.cp) == 0) speeds.push_back(0);
     speeds.back() += inputs.speeds_ppt[rank];
   }
   return speeds;
@@ -41,7 +41,7 @@ Grid grid_of(const PlanInputs& inputs) {
           .pool = inputs.pool,
           .micro_steps = inputs.micro_steps,
           .dp_sync = inputs.dp_sync,
-          .pool_speeds = pool_speeds(inputs)};
+          .replica_speeds = replica_speeds(inputs)};
 }
 
 /// Sequences are placed by their whole predicted time: where all have the same tokens, by attention alone.
@@ -143,25 +143,23 @@ StepPlan assemble(const PlanInputs& inputs, const Corpus& corpus, const PackerSt
   return step;
 }
 
-/// What the step is predicted to last over what its documents take on level ranks, parts per million: by its bucket
-/// with the most work alone, so that the price of asking does not grow with the cluster.
+/// What the step is predicted to last over what its documents take on level ranks, parts per million: by its pool with
+/// the most work alone, so that the price of asking does not grow with the cluster.
 int64_t lost_ppm(const PlanInputs& inputs, const StepPlan& step) {
-  std::vector<int64_t> time;
+  const int64_t pools = inputs.mesh.dp / inputs.pool;
+  std::vector<int64_t> work(pools, 0);
   int64_t total = 0;
-  for (const Sequence& sequence : step.sequences) {
-    time.push_back(sequence_time_ns(inputs, sequence));
-    total += time.back();
-  }
-  const auto work = [&](const Bucket& bucket) {
-    int64_t sum = 0;
-    for (const SeqId id : bucket.sequences) sum += time[static_cast<size_t>(id.value)];
-    return sum;
-  };
-  const auto heaviest = std::max_element(step.buckets.begin(), step.buckets.end(),
-                                         [&](const Bucket& a, const Bucket& b) { return work(a) < work(b); });
+  for (const Bucket& bucket : step.buckets)
+    for (const SeqId id : bucket.sequences) {
+      const int64_t time = sequence_time_ns(inputs, step.sequences[static_cast<size_t>(id.value)]);
+      work[bucket.pool] += time;
+      total += time;
+    }
   if (total == 0) return ppm_one;
-  const int64_t lasts = bucket_time(inputs, plan_bucket(inputs, step, *heaviest)).total();
-  return mul_div(lasts, inputs.sequences() * ppm_one, total);
+  const auto heaviest = std::max_element(work.begin(), work.end()) - work.begin();
+  std::vector<std::vector<PassTime>> times;
+  for (const BucketPlan& bucket : plan_pool(inputs, step, heaviest)) times.push_back(replica_times(inputs, bucket));
+  return mul_div(step_time_ns(inputs.dp_sync, times, 1), inputs.mesh.dp * ppm_one, total);
 }
 
 /// Look-ahead for a pool: buckets are levelled where sharing attention pays, else sequences.

@@ -31,9 +31,20 @@ void check_corpus(const PlanInputs& inputs, const Corpus& corpus);
 /// Cost: O(documents + held log held). Errors: InputError with what does not fit.
 void check_state(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state);
 
-/// Plans one bucket: sharding, tiling, exchange. A rank calls it for its own pool only, so its cost does not grow with
-/// the cluster. Tiles are placed so that most_held_bytes() stays within limits.exchange_bytes, or stay home.
-/// Errors: InputError where it passes the limit without tiles too, which other members of the pool find alike.
+/// Plans the buckets of one pool in all micro-steps of a step, in their order: sharding, tiling, exchange. A rank calls
+/// it for its own pool only, so its cost does not grow with the cluster.
+///
+/// Under equipoise replicas share attention in a bucket only where that makes faster what the pool waits for: the
+/// slowest replica's sum over the micro-steps, or with dp_sync micro_step the slowest replica of the bucket. In other
+/// buckets each replica is planned as a pool of its own.
+/// Guarantee (equipoise): the pool is never predicted slower than with pools of one, or with all owners computing, in
+///           the same slots.
+/// Tiles are placed so that most_held_bytes() stays within limits.exchange_bytes, or stay home.
+/// Errors: InputError where that passes the limit without tiles too, or tiles pass max_tiles, whatever is chosen.
+std::vector<BucketPlan> plan_pool(const PlanInputs& inputs, const StepPlan& step, int64_t pool);
+
+/// One of the buckets of plan_pool(), at its price where that judges them together; a bucket that is none of the step's
+/// is judged alone.
 BucketPlan plan_bucket(const PlanInputs& inputs, const StepPlan& step, const Bucket& bucket);
 
 /// The bucket with other tiles of one mask, and the messages that follow from them. Requires valid tiles.

@@ -1,16 +1,13 @@
-// Without tiles the owners of rows compute them; the keys of their context group still travel.
+// Other tiles on the same shards. Without any, the owners of rows compute them; the keys of their context group still
+// travel.
 
-#include "equipoise/exchange/exchange_plan.h"
-#include "equipoise/model/work.h"
+#include "equipoise/planner/bucket_stages.h"
 #include "equipoise/planner/planner.h"
 
 namespace equipoise {
 
 BucketPlan with_tiles(const PlanInputs& inputs, BucketPlan bucket, int64_t mask_index, std::vector<Tile> tiles) {
-  const auto work = attention_work(bucket.sequences, bucket.shardings, tiles, inputs.heads, inputs.mesh.cp);
-  Exchange exchange =
-      plan_exchange(bucket.sequences, bucket.shardings, work, inputs.masks[mask_index], inputs.heads, inputs.mesh.cp);
-  bucket.layers[mask_index] = {std::move(tiles), std::move(exchange)};
+  bucket.layers[mask_index] = make_layer(inputs, bucket, inputs.masks[mask_index], std::move(tiles));
   return bucket;
 }
 

@@ -38,7 +38,7 @@ std::vector<int64_t> pool_sizes(int64_t dp);
 
 /// Plans at most `most_steps` steps with all of their buckets, in pools of inputs.pool, and measures them. A step that
 /// leaves no document to arrive packs what remains: it is left out, unless it is the first.
-/// Cost: plan_step and plan_bucket of all pools. Errors: as these, and InputError for a strategy without pools.
+/// Cost: plan_step and plan_pool of all pools. Errors: as these, and InputError for a strategy without pools.
 PoolMeasures measure_pool(const PlanInputs& inputs, const Corpus& corpus, int64_t most_steps);
 
 /// Chooses among sizes that rise, at least one, by the time of a token.

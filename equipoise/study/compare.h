@@ -72,7 +72,7 @@ struct RunMeasures {
 
 /// Measures what plan_step(inputs, corpus, before) returned. Plans the step's buckets for its time and bytes, which
 /// takes longer than planning the step: whoever times planning times plan_step alone.
-/// Cost: plan_bucket of all pools. Errors: as plan_bucket.
+/// Cost: plan_pool of all pools. Errors: as plan_pool.
 StepMeasures measure_step(const PlanInputs& inputs, const Corpus& corpus, const PackerState& before,
                           const StepPlan& step);
 

@@ -93,8 +93,13 @@ void summarize_bytes(const std::vector<int64_t>& sent_bytes, StepSummary& summar
 }  // namespace
 
 std::vector<BucketPlan> plan_buckets(const PlanInputs& inputs, const StepPlan& step) {
-  std::vector<BucketPlan> buckets;
-  for (const Bucket& bucket : step.buckets) buckets.push_back(plan_bucket(inputs, step, bucket));
+  const int64_t pools = inputs.mesh.dp / inputs.pool;
+  std::vector<BucketPlan> buckets(step.buckets.size());
+  for (int64_t pool = 0; pool < pools; ++pool)
+    for (BucketPlan& bucket : plan_pool(inputs, step, pool)) {
+      const auto place = static_cast<size_t>(bucket.bucket.micro_step * pools + pool);
+      buckets[place] = std::move(bucket);
+    }
   return buckets;
 }
 

@@ -43,10 +43,10 @@ struct PlannedStep {
   bool operator==(const PlannedStep&) const = default;
 };
 
-/// plan_bucket for all buckets of a step, in their order. Errors: as plan_bucket.
+/// plan_pool for all pools of a step: its buckets, in their order. Errors: as plan_pool.
 std::vector<BucketPlan> plan_buckets(const PlanInputs& inputs, const StepPlan& step);
 
-/// plan_step and plan_bucket for every pool: what one rank never needs, and a command does. Errors: as plan_step.
+/// plan_step and plan_pool for every pool: what one rank never needs, and a command does. Errors: as plan_step.
 PlannedStep plan_all_buckets(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state);
 
 /// Counts a step up. `buckets` are all of the step's, in order, with their exchanges. Cost: O(pieces + work items +

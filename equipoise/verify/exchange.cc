@@ -31,6 +31,7 @@ void check_list(const ExchangeCheck& check, const std::vector<Message>& messages
     if (!in_pool(message.from) || !in_pool(message.to)) say("member in pool");
     if (message.from == message.to) say("receiver is another");
     if (!inside(message.block.head_begin, message.block.heads, heads)) say("head in range");
+    if (message.block.length_tokens > check.inputs.limits.max_message_rows) say("message within cap");
     if (message.round < 0 || message.last_round < message.round || message.last_round >= check.exchange().rounds)
       say("round in range");
     if (!block_in_segment(check.bucket, message.block)) say("block in segment");

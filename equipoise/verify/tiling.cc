@@ -2,6 +2,8 @@
 // may share a row and head, or the pairs there would be counted twice. What no tile names is its owner's, so nothing
 // else can be missing.
 
+#include <map>
+
 #include "equipoise/verify/segments.h"
 #include "equipoise/verify/verify.h"
 
@@ -31,6 +33,15 @@ void check_fields(const PlanInputs& inputs, const BucketPlan& bucket, int64_t ma
   }
 }
 
+void check_count(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask_index, Violations& found) {
+  std::map<MemberId, int64_t> counts;
+  for (const Tile& tile : bucket.layers[mask_index].tiles) ++counts[tile.member];
+  for (const auto& [member, count] : counts)
+    if (count > inputs.limits.max_tiles)
+      found.push_back({"tiles within cap", text(bucket_name(bucket, mask_index), ", member ", member.value),
+                       text(count, " tiles, at most ", inputs.limits.max_tiles)});
+}
+
 bool share(int64_t begin_a, int64_t length_a, int64_t begin_b, int64_t length_b) {
   return begin_a < begin_b + length_b && begin_b < begin_a + length_a;
 }
@@ -55,6 +66,7 @@ Violations check_tiling(const PlanInputs& inputs, const BucketPlan& bucket, int6
   Violations found;
   if (!has_bucket_shape(inputs, bucket, mask_index, found)) return found;
   check_fields(inputs, bucket, mask_index, found);
+  check_count(inputs, bucket, mask_index, found);
   for (const SegmentView& view : segment_views(inputs, bucket, mask_index)) {
     const auto say = [&](const char* rule, const std::string& what) {
       found.push_back({rule, segment_name(bucket, mask_index, view.replica, view.segment), what});

@@ -32,15 +32,15 @@ Violations check_placement(const PlanInputs& inputs, const StepPlan& step);
 /// "pieces follow rule".
 Violations check_sharding(const Sequence& sequence, const Sharding& sharding, const PlanInputs& inputs);
 
-/// Tiles of one mask of a bucket. Rules: "bucket shape", "tile in segment", "tile heads", "tiles overlap", "member in
-/// pool", "member owns rows", "round in range", "tile of grid cells" (invariant sums).
+/// Tiles of one mask of a bucket. Rules: "bucket shape", "tile in segment", "tile heads", "tiles overlap", "tiles
+/// within cap", "member in pool", "member owns rows", "round in range", "tile of grid cells" (invariant sums).
 Violations check_tiling(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask_index);
 
 /// Messages of one mask of a bucket: each executor has exactly the query and key rows it needs, from their owner, not
 /// before it is sent and not after it is needed. Requires segments of at most 2^40 tokens. Rules: "bucket shape",
 /// "message sorted", "member in pool", "receiver is another", "head in range", "round in range", "block in segment",
-/// "sender owns rows", "rows travel once", "query needed", "query missing", "key needed", "key missing", "first round",
-/// "last round".
+/// "message within cap", "sender owns rows", "rows travel once", "query needed", "query missing", "key needed", "key
+/// missing", "first round", "last round".
 Violations check_exchange(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask_index);
 
 /// Memory of the exchange buffers (model/buffers.h) of a bucket: that of the larger pass of any mask, and with

@@ -23,6 +23,7 @@ LAZY = {
     "compare": "comparison",
     "measure_run": "comparison",
     "tune_queues": "tuning",
+    "advise_pool": "advice",
     "PackedDataset": "data",
     "PooledAttention": "attention",
     "pool_groups": "groups",

@@ -78,18 +78,17 @@ class PlanInputs:
 
     pool: replicas that share attention, a divisor of mesh.dp; None: the largest up to 8.
     window: tokens of a packed sequence. align: rows of a rank are padded to a multiple of it; None: mesh.tp, whose
-    ranks share them under sequence parallelism. max_tokens: rows that the memory of one sequence allows, padding
-    included; None: the window, padded.
-    model: a ModelShape, or a name such as "llama3-8b"; hardware: "h100" or the path of a hardware file.
-    masks: their layers sum to the model's; None: causal in all layers. speeds: of each rank of dp x cp, in parts per
-    thousand. max_delay: steps that a document may be held; None: 0, or for wlb no bound. queues: outlier thresholds of
-    wlb, in tokens. repack_window: global batches that fixed repacks together. effort: how long pooled tiles are
-    searched, "fast", "normal" or "thorough". gradient_sum: "fast", or "invariant", whose outputs and gradients have the
+    ranks share them under sequence parallelism. max_tokens: rows that a sequence has memory for, padding included;
+    None: the window, padded. model: a ModelShape, or a name such as "llama3-8b"; hardware: "h100" or a hardware file.
+    masks: their layers sum to the model's; None: causal in all. speeds: of each rank of dp x cp, in parts per thousand.
+    max_delay: steps that a document may be held; None: 0, or for wlb no bound. queues: outlier thresholds of wlb, in
+    tokens. repack_window: global batches that fixed repacks together. Hard limits, None: none: exchange_bytes of
+    buffers on a rank, max_tiles that it computes for others in a layer, max_message_rows. effort: how long pooled
+    tiles are searched, "fast", "normal" or "thorough". gradient_sum: "fast", or "invariant", whose results have the
     same bits whoever computes what; grid_rows: query rows of a cell of its grid. element_bytes: of q, k and v, 2 for
     bf16, 4 for fp32; None: what the hardware was described for. keep_received: members keep received rows from forward
     to backward, which costs memory, instead of having them sent again. What None stands for can be read from pool,
-    max_tokens, align and masks,
-    and dataclasses.replace finds it again for what it changes.
+    max_tokens, align and masks, and dataclasses.replace finds it again for what it changes.
     """
 
     mesh: Mesh = Mesh()
@@ -105,6 +104,8 @@ class PlanInputs:
     overlong: str = "split"
     align: int | None = None
     exchange_bytes: int | None = None
+    max_tiles: int | None = None
+    max_message_rows: int | None = None
     speeds: Sequence[int] | None = None
     max_delay: int | None = None
     queues: Sequence[int] = ()
@@ -182,8 +183,9 @@ def fill_limits(limits: _core.Limits, inputs: PlanInputs, mesh: _core.Mesh) -> N
     limits.align_tokens = mesh.tp if is_default(inputs.align) else integer("align", inputs.align)
     padded = _core.default_max_tokens(limits.window_tokens, mesh, limits.align_tokens)
     limits.max_tokens = padded if is_default(inputs.max_tokens) else integer("max_tokens", inputs.max_tokens)
-    if inputs.exchange_bytes is not None:
-        limits.exchange_bytes = integer("exchange_bytes", inputs.exchange_bytes)
+    for limit in ("exchange_bytes", "max_tiles", "max_message_rows"):
+        if (value := getattr(inputs, limit)) is not None:
+            setattr(limits, limit, integer(limit, value))
 
 
 def fill_delay(delay: _core.Delay, inputs: PlanInputs) -> None:

@@ -48,9 +48,9 @@ class Step:
         self.segments: np.ndarray = plan.segments
         self.delays = delays_of(plan, before)
         self.state_after = sampler.save(plan.state_after)
-        buckets = [_core.plan_bucket(sampler.core, plan, index) for index in sampler.own_buckets()]
-        self.micro_steps = [MicroStep(sampler, bucket, plan.step) for bucket in buckets]
         self.pool_index: int = sampler.place.replica // self.pool
+        buckets = _core.plan_pool(sampler.core, plan, self.pool_index)  # one for each micro-step
+        self.micro_steps = [MicroStep(sampler, bucket, plan.step) for bucket in buckets]
         self.pool_hash: int = _core.hash_text(",".join(str(bucket.hash()) for bucket in buckets))  # equal in the pool
 
 
@@ -120,11 +120,6 @@ class StepSampler:
     def hash(self) -> int:
         """64 bits over all fields: equal on all ranks of a run."""
         return _core.hash_text("\x1e".join(f"{name}\x1f{value}" for name, value in self.fields))
-
-    def own_buckets(self) -> list[int]:
-        """Indices of this rank's buckets in a step, one for each micro-step."""
-        pools = self.inputs.mesh.dp // self.inputs.pool
-        return [micro * pools + self.place.replica // self.inputs.pool for micro in range(self.inputs.micro_steps)]
 
     def save(self, state: _core.PackerState) -> dict[str, Any]:
         """A state as small integers: JSON can hold it, and it does not depend on cp or on loader workers."""

@@ -64,9 +64,10 @@ def test_a_value_of_the_wrong_type_is_refused_by_its_key(tmp_path: Path) -> None
     path = make_plan(tmp_path, "--mesh", "dp=1", "--window", "80", "--strategy", "plain", lengths=[9, 30])
     line = read(path)[0]
     wrongs = [None, "x", 1.5, [[]], {}, 2**64]
+    limits = ("exchange_bytes", "activation_bytes", "max_documents", "max_tiles", "max_message_rows")
     for n, trail in enumerate(keys(line)):
         for wrong in wrongs[n % 3 :: 3]:
-            if wrong is None and trail[-1] in ("max_delay", "exchange_bytes", "activation_bytes", "max_documents"):
+            if wrong is None and trail[-1] in ("max_delay", *limits):
                 continue
             if wrong == "x" and trail[-1] in ("model", "hardware"):
                 continue

@@ -237,6 +237,50 @@ std::vector<BucketFault> message_faults(Messages Exchange::* list, const std::st
   return faults;
 }
 
+int64_t most_tiles(const std::vector<Tile>& tiles) {
+  std::map<MemberId, int64_t> counts;
+  int64_t most = 0;
+  for (const Tile& tile : tiles) most = std::max(most, ++counts[tile.member]);
+  return most;
+}
+
+int64_t most_rows(const Exchange& exchange) {
+  int64_t most = 0;
+  for (const auto& messages : {exchange.queries, exchange.keys})
+    for (const Message& message : messages) most = std::max(most, message.block.length_tokens);
+  return most;
+}
+
+/// Plans just within their limits, and just beyond.
+std::vector<BucketFault> limit_faults() {
+  return {{"too many tiles",
+           [](MaskedBucket& plan, Rng& rng) {
+             const int64_t tiles = most_tiles(plan.layer().tiles);
+             plan.inputs.limits.max_tiles = tiles - random_between(rng, 1, 2);
+             return tiles > 0;
+           },
+           {"tiles within cap"}},
+          {"just enough tiles",
+           [](MaskedBucket& plan, Rng&) {
+             plan.inputs.limits.max_tiles = most_tiles(plan.layer().tiles);
+             return true;
+           },
+           {}},
+          {"too many rows in a message",
+           [](MaskedBucket& plan, Rng& rng) {
+             const int64_t rows = most_rows(plan.layer().exchange);
+             plan.inputs.limits.max_message_rows = rows - random_between(rng, 1, 2);
+             return rows > 0;
+           },
+           {"message within cap"}},
+          {"just enough rows in a message",
+           [](MaskedBucket& plan, Rng&) {
+             plan.inputs.limits.max_message_rows = most_rows(plan.layer().exchange);
+             return true;
+           },
+           {}}};
+}
+
 std::vector<BucketFault> whole_faults() {
   return {
       {"too many bytes",
@@ -291,6 +335,7 @@ TEST(BucketMutations, ABrokenQueryMessageIsFound) {
 }
 TEST(BucketMutations, ABrokenKeyMessageIsFound) { run_mutations(trial(), message_faults(&Exchange::keys, "key")); }
 TEST(BucketMutations, ABrokenBucketIsFound) { run_mutations(trial(), whole_faults()); }
+TEST(BucketMutations, APlanBeyondALimitIsFound) { run_mutations(trial(), limit_faults()); }
 
 }  // namespace
 }  // namespace equipoise

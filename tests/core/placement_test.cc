@@ -15,7 +15,7 @@ namespace {
 using Work = std::vector<int64_t>;
 
 Grid grid(int64_t dp, int64_t pool, int64_t micro_steps = 1, DpSync dp_sync = DpSync::step) {
-  return {.dp = dp, .pool = pool, .micro_steps = micro_steps, .dp_sync = dp_sync, .pool_speeds = {}};
+  return {.dp = dp, .pool = pool, .micro_steps = micro_steps, .dp_sync = dp_sync, .replica_speeds = {}};
 }
 
 /// Work of each bucket, counted from the slots alone.
@@ -98,6 +98,51 @@ TEST(PlaceSequences, PoolsThatMeetOncePerStepLevelTheirSums) {
   EXPECT_EQ(measure_waiting(work, place_sequences(work, grid(2, 1, 2)), grid(2, 1, 2)).work, 12);
 }
 
+/// Work of each replica over the whole step.
+Work replica_loads(const Work& work, const std::vector<Slot>& slots, const Grid& grid) {
+  Work loads(grid.dp, 0);
+  for (std::size_t s = 0; s < work.size(); ++s) loads[slots[s].replica] += work[s];
+  return loads;
+}
+
+TEST(PlaceSequences, ReplicasOfAPoolAreLevelledAndTheirHeavyOnesMeet) {
+  // One pool: what it waits for is given, so the replicas decide. Their heaviest run in the first micro-step.
+  const Work work = {1, 9, 2, 8, 3, 7, 5, 5};
+  const Grid one = grid(2, 2, 4);
+  const auto slots = place_sequences(work, one);
+  EXPECT_EQ(replica_loads(work, slots, one), (Work{20, 20}));
+  EXPECT_EQ(slots[1].micro_step, 0);
+  EXPECT_EQ(slots[3].micro_step, 0);
+  EXPECT_EQ(std::max(slots[0].micro_step, slots[2].micro_step), 3);
+}
+
+TEST(PlaceSequences, AFasterReplicaOfAPoolTakesMoreWork) {
+  const Work work = {6, 5, 4, 3};
+  Grid uneven = grid(2, 2, 2);
+  uneven.replica_speeds = {500, 1000};
+  EXPECT_EQ(replica_loads(work, place_sequences(work, uneven), uneven), (Work{7, 11}));
+}
+
+TEST(PlaceSequences, ReplicasOfLargePoolsWaitHardlyLongerThanPoolsOfOne) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    SCOPED_TRACE(seed);
+    SplitMix64 rng{seed};
+    Work work(128);
+    for (int64_t& value : work) {
+      value = random_between(rng, 1000, 2000);
+      while (value < 60'000 && random_between(rng, 0, 1) == 1) value += value / 2;
+    }
+    const Grid alone = grid(16, 1, 8);
+    const int64_t least = heaviest(replica_loads(work, place_sequences(work, alone), alone));
+    for (const int64_t pool : {2, 4, 8, 16}) {
+      const Grid pooled = grid(16, pool, 8);
+      const auto slots = place_sequences(work, pooled);
+      expect_permutation(slots, 16);
+      EXPECT_LE(100 * heaviest(replica_loads(work, slots, pooled)), 105 * least) << "pools of " << pool;
+    }
+  }
+}
+
 TEST(PlaceSequences, PoolsThatMeetInEachMicroStepRunLikeWithLike) {
   const Work work = {12, 1, 1, 12};
   const Grid waits = grid(2, 1, 2, DpSync::micro_step);
@@ -108,7 +153,7 @@ TEST(PlaceSequences, PoolsThatMeetInEachMicroStepRunLikeWithLike) {
 TEST(PlaceSequences, AFasterPoolTakesMoreWork) {
   const Work work = {6, 5, 4, 3};
   Grid uneven = grid(2, 1, 2);
-  uneven.pool_speeds = {500, 1000};  // of mean 750: 18 units of work take 9 / 0.75 = 12 at the mean speed on both
+  uneven.replica_speeds = {500, 1000};  // of mean 750: 18 units of work take 9 / 0.75 = 12 at the mean speed on both
   const auto slots = place_sequences(work, uneven);
   Work pools(2, 0);
   for (std::size_t s = 0; s < work.size(); ++s) pools[slots[s].replica] += work[s];

@@ -1,0 +1,270 @@
+// Replicas share attention in a bucket only where that makes what the pool waits for faster. At home each replica is
+// planned as a pool of its own. A pool that waits once a step is judged by its whole step, because its replicas level
+// out over the micro-steps: what one bucket gains by sharing may be nothing that anybody waits for.
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <numeric>
+#include <string>
+
+#include "equipoise/base/errors.h"
+#include "equipoise/cost/cost.h"
+#include "equipoise/planner/bucket_stages.h"
+#include "equipoise/planner/planner.h"
+#include "equipoise/planner/presets.h"
+
+namespace equipoise {
+namespace {
+
+/// The most tiles of any member under one mask.
+int64_t most_tiles(const LayerPlan& layer) {
+  std::map<MemberId, int64_t> counts;
+  int64_t most = 0;
+  for (const Tile& tile : layer.tiles) most = std::max(most, ++counts[tile.member]);
+  return most;
+}
+
+bool meets_limits(const PlanInputs& inputs, const BucketPlan& plan) {
+  const auto few = [&](const LayerPlan& layer) { return most_tiles(layer) <= inputs.limits.max_tiles; };
+  return std::all_of(plan.layers.begin(), plan.layers.end(), few) && fits_memory(inputs, plan);
+}
+
+/// What choosing between plans of a bucket reads.
+struct Price {
+  bool fits = true;               ///< meets the limits
+  std::vector<int64_t> times_ns;  ///< by replica
+};
+
+Price price_of(const PlanInputs& inputs, const BucketPlan& plan) {
+  Price price{.fits = meets_limits(inputs, plan), .times_ns = {}};
+  for (const PassTime& time : replica_times(inputs, plan)) price.times_ns.push_back(time.total());
+  return price;
+}
+
+/// The order of ways to plan buckets whose replicas wait for each other at their end: those that meet the limits first,
+/// then the slowest replica's sum.
+std::pair<int64_t, int64_t> rank_of(std::span<const Price> buckets) {
+  int64_t over = 0;
+  std::vector<int64_t> sums(buckets.front().times_ns.size(), 0);
+  for (const Price& bucket : buckets) {
+    over += bucket.fits ? 0 : 1;
+    for (size_t r = 0; r < sums.size(); ++r) sums[r] += bucket.times_ns[r];
+  }
+  return {over, *std::max_element(sums.begin(), sums.end())};
+}
+
+std::pair<int64_t, int64_t> rank_of(const PlanInputs& inputs, const BucketPlan& plan) {
+  return rank_of(std::array{price_of(inputs, plan)});
+}
+
+/// The same bucket with the layers of each mask at home where that meets the limits and tiles do not, or is predicted
+/// faster, whatever other masks do.
+BucketPlan keep_paying(const PlanInputs& inputs, const BucketPlan& placed, BucketPlan home) {
+  const auto rank = [&](const BucketPlan& plan, size_t mask) {
+    return std::pair(!meets_limits(inputs, plan),
+                     layer_time(member_loads(inputs, plan, static_cast<int64_t>(mask))).all().total());
+  };
+  for (size_t m = 0; m < home.layers.size(); ++m) {
+    BucketPlan other = home;
+    other.layers[m] = placed.layers[m];
+    if (rank(other, m) < rank(home, m)) home = std::move(other);
+  }
+  return home;
+}
+
+/// The bucket's tiles, under the masks where they pay: that members then wait for each other in all layers has a price
+/// too, so all and none are tried besides.
+BucketPlan plan_shared(const PlanInputs& inputs, const Stages& stages, const StepPlan& step, const Bucket& bucket) {
+  BucketPlan best = plan_stages(inputs, stages, step, bucket);
+  const BucketPlan home = stay_home(inputs, best);
+  for (BucketPlan other : {keep_paying(inputs, best, home), home})
+    if (rank_of(inputs, other) < rank_of(inputs, best)) best = std::move(other);
+  return best;
+}
+
+/// A bucket of one replica: the fastest of its tiles, of the same shards without them, and of each sharding.
+BucketPlan plan_replica(const PlanInputs& inputs, const Stages& stages, const StepPlan& step, const Bucket& bucket) {
+  BucketPlan best = plan_shared(inputs, stages, step, bucket);
+  if (inputs.mesh.cp == 1) return best;
+  Stages home = stages;
+  home.tiling = TilingRule::owner;
+  for (const ShardingChoice choice :
+       {ShardingChoice::sequence_zigzag, ShardingChoice::document_zigzag, ShardingChoice::adaptive}) {
+    home.sharding = choice;
+    BucketPlan other = plan_stages(inputs, home, step, bucket);
+    if (rank_of(inputs, other) < rank_of(inputs, best)) best = std::move(other);
+  }
+  return best;
+}
+
+/// The bucket with each replica as a pool of its own.
+BucketPlan plan_home(const PlanInputs& inputs, const Stages& stages, const StepPlan& step, const Bucket& bucket) {
+  PlanInputs single = inputs;
+  single.pool = 1;
+  BucketPlan home{.bucket = bucket, .sequences = {}, .shardings = {}, .layers = {}};
+  std::vector<std::vector<Tile>> tiles(inputs.masks.size());  // by mask
+  for (int64_t r = 0; r < inputs.pool; ++r) {
+    const int64_t replica = bucket.pool * inputs.pool + r;
+    BucketPlan own = plan_replica(single, stages, step, {bucket.micro_step, replica, {bucket.sequences[r]}});
+    home.sequences.push_back(std::move(own.sequences.front()));
+    home.shardings.push_back(std::move(own.shardings.front()));
+    for (size_t m = 0; m < tiles.size(); ++m)
+      for (Tile tile : own.layers[m].tiles) {
+        tile.replica_in_pool = r;
+        tile.member.value += r * inputs.mesh.cp;
+        tiles[m].push_back(tile);
+      }
+  }
+  for (size_t m = 0; m < tiles.size(); ++m)
+    home.layers.push_back(make_layer(inputs, home, inputs.masks[m], std::move(tiles[m])));
+  return home;
+}
+
+/// What a bucket takes at least, if ranks are level and nothing travels.
+struct LeastTime {
+  int64_t home_ns = 0;    ///< where each replica computes its own
+  int64_t shared_ns = 0;  ///< where all share
+};
+
+LeastTime least_time(const PlanInputs& inputs, const StepPlan& step, const Bucket& bucket) {
+  const int64_t cp = inputs.mesh.cp;
+  LeastTime least;
+  int64_t all_ns = 0;
+  int64_t all_speed = 0;
+  for (int64_t r = 0; r < inputs.pool; ++r) {
+    int64_t speed = 1000 * cp;
+    if (!inputs.speeds_ppt.empty()) {
+      const auto first = inputs.speeds_ppt.begin() + (bucket.pool * inputs.pool + r) * cp;
+      speed = std::accumulate(first, first + cp, int64_t{0});
+    }
+    const int64_t time_ns = sequence_time_ns(inputs, step.sequences[bucket.sequences[r].value]);
+    least.home_ns = std::max(least.home_ns, mul_div(time_ns, 1000, speed));
+    all_ns += time_ns;
+    all_speed += speed;
+  }
+  least.shared_ns = mul_div(all_ns, 1000, all_speed);
+  return least;
+}
+
+/// The buckets by how unlike their replicas are at home: those that gain most by sharing first.
+std::vector<size_t> by_falling_spread(std::span<const Price> home) {
+  std::vector<std::pair<int64_t, size_t>> order;
+  for (size_t b = 0; b < home.size(); ++b) {
+    const auto [least, most] = std::minmax_element(home[b].times_ns.begin(), home[b].times_ns.end());
+    order.push_back({*least - *most, b});
+  }
+  std::sort(order.begin(), order.end());
+  std::vector<size_t> buckets;
+  for (const auto& [minus_spread, bucket] : order) buckets.push_back(bucket);
+  return buckets;
+}
+
+/// Whether letting more buckets share, one after the other from `next` on, could come below `best` if nothing had to
+/// travel. `shared_ns` is by bucket.
+bool could_be_faster(std::vector<Price> prices, std::span<const size_t> next, std::span<const int64_t> shared_ns,
+                     std::pair<int64_t, int64_t> best) {
+  for (const size_t bucket : next) {
+    std::fill(prices[bucket].times_ns.begin(), prices[bucket].times_ns.end(), shared_ns[bucket]);
+    prices[bucket].fits = true;
+    if (rank_of(prices) < best) return true;
+  }
+  return false;
+}
+
+/// Some buckets of one pool whose replicas wait for each other at their end. At first all stay at home; then one after
+/// the other shares, as long as that can lead below the best found, which is taken.
+std::vector<BucketPlan> plan_together(const PlanInputs& inputs, const Stages& stages, const StepPlan& step,
+                                      std::span<const Bucket> buckets) {
+  std::vector<BucketPlan> plans;
+  std::vector<Price> prices;
+  std::vector<int64_t> shared_ns;
+  for (const Bucket& bucket : buckets) {
+    plans.push_back(plan_home(inputs, stages, step, bucket));
+    prices.push_back(price_of(inputs, plans.back()));
+    shared_ns.push_back(least_time(inputs, step, bucket).shared_ns);
+  }
+  if (inputs.pool == 1) return plans;
+  const std::vector<size_t> order = by_falling_spread(prices);
+  auto best = rank_of(prices);
+  size_t sharing = 0;  // of the order, in the best
+  std::vector<BucketPlan> shared;
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (!could_be_faster(prices, std::span(order).subspan(i), shared_ns, best)) break;
+    shared.push_back(plan_shared(inputs, stages, step, buckets[order[i]]));
+    prices[order[i]] = price_of(inputs, shared.back());
+    if (rank_of(prices) >= best) continue;
+    best = rank_of(prices);
+    sharing = i + 1;
+  }
+  for (size_t i = 0; i < sharing; ++i) plans[order[i]] = std::move(shared[i]);
+  return plans;
+}
+
+/// A bucket for which nothing else counts. Where sharing is as fast as staying home could be, home is not planned.
+BucketPlan plan_alone(const PlanInputs& inputs, const Stages& stages, const StepPlan& step, const Bucket& bucket) {
+  if (inputs.pool == 1) return plan_replica(inputs, stages, step, bucket);
+  BucketPlan shared = plan_shared(inputs, stages, step, bucket);
+  const auto now = rank_of(inputs, shared);
+  if (now <= std::pair<int64_t, int64_t>(0, least_time(inputs, step, bucket).home_ns)) return shared;
+  BucketPlan home = plan_home(inputs, stages, step, bucket);
+  return now < rank_of(inputs, home) ? shared : home;
+}
+
+/// Refuses a plan that does not meet the limits, with what it would take.
+void check_limits(const PlanInputs& inputs, const BucketPlan& plan) {
+  const Limits& limits = inputs.limits;
+  const std::string place =
+      "micro-step " + std::to_string(plan.bucket.micro_step) + ", pool " + std::to_string(plan.bucket.pool);
+  if (!fits_memory(inputs, plan))
+    throw InputError("exchange_bytes " + std::to_string(limits.exchange_bytes) + " is too small",
+                     place + ", where a member needs " + std::to_string(most_held_bytes(inputs, plan)) +
+                         " bytes of exchange buffers",
+                     inputs.keep_received ? "raise the limit, or plan without keep_received"
+                                          : "raise the limit, or use a strategy that moves fewer keys");
+  for (const LayerPlan& layer : plan.layers)
+    if (most_tiles(layer) > limits.max_tiles)
+      throw InputError("max_tiles " + std::to_string(limits.max_tiles) + " is too small",
+                       place + ", where a member computes " + std::to_string(most_tiles(layer)) + " tiles",
+                       "raise the limit, or use libra or equipoise, which give the smallest back");
+}
+
+/// The given buckets of one pool.
+std::vector<BucketPlan> plan_buckets_of_pool(const PlanInputs& inputs, const StepPlan& step,
+                                             std::span<const Bucket> buckets) {
+  const Stages stages = stages_of(inputs);
+  std::vector<BucketPlan> plans;
+  if (stages.never_slower && inputs.dp_sync == DpSync::step && buckets.size() > 1) {
+    plans = plan_together(inputs, stages, step, buckets);
+  } else {
+    for (const Bucket& bucket : buckets)
+      plans.push_back(stages.never_slower ? plan_alone(inputs, stages, step, bucket)
+                                          : plan_stages(inputs, stages, step, bucket));
+  }
+  for (const BucketPlan& plan : plans) check_limits(inputs, plan);
+  return plans;
+}
+
+std::vector<Bucket> buckets_of(const StepPlan& step, int64_t pool) {
+  std::vector<Bucket> buckets;
+  for (const Bucket& bucket : step.buckets)
+    if (bucket.pool == pool) buckets.push_back(bucket);
+  return buckets;
+}
+
+}  // namespace
+
+std::vector<BucketPlan> plan_pool(const PlanInputs& inputs, const StepPlan& step, int64_t pool) {
+  return plan_buckets_of_pool(inputs, step, buckets_of(step, pool));
+}
+
+BucketPlan plan_bucket(const PlanInputs& inputs, const StepPlan& step, const Bucket& bucket) {
+  const bool waits_for_step = stages_of(inputs).never_slower && inputs.dp_sync == DpSync::step;
+  std::vector<Bucket> buckets;
+  if (waits_for_step) buckets = buckets_of(step, bucket.pool);
+  const auto found = std::find(buckets.begin(), buckets.end(), bucket);
+  if (found == buckets.end()) return plan_buckets_of_pool(inputs, step, std::array{bucket}).front();
+  return plan_buckets_of_pool(inputs, step, buckets)[found - buckets.begin()];
+}
+
+}  // namespace equipoise
