@@ -7,6 +7,7 @@
 
 #include "equipoise/model/buffers.h"
 #include "equipoise/model/rank_program.h"
+#include "torch_ext/kernel.h"
 
 namespace equipoise {
 
@@ -28,6 +29,7 @@ NumberBytes number_bytes(at::ScalarType type);
 struct Call {
   const RankProgram& program;
   const GroupNames& groups;
+  const Kernel& kernel;
   double scale;
 };
 

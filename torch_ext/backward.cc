@@ -82,7 +82,7 @@ Tensors run_backward(const Call& call, const Tensors& qkv, const Saved& saved) {
       call, std::move(memory),
       {as_cells(q), as_cells(saved.out), as_cells(saved.lse.unsqueeze(-1)), as_cells(saved.grad_out), as_cells(dq)},
       {as_cells(k), as_cells(v), as_cells(dk), as_cells(dv)});
-  run_rounds(run, {dispatch, attend_backward, give_back});
+  run_rounds(run, {dispatch, call.kernel.backward, give_back});
   add_own_arena_gradients(run);
   const Tensors results = {dq, dk.to(k.scalar_type()), dv.to(v.scalar_type())};
   give_memory_back(std::move(run.memory.pass));

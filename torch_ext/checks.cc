@@ -25,11 +25,10 @@ std::string place(const RankProgram& program) {
          ", step " + std::to_string(program.step);
 }
 
-/// Of one supported type, on one device, with three dimensions and one head size.
-void check_qkv(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const std::string& where) {
+/// Of one type, on one device, with three dimensions and one head size, as the kernel can take them.
+void check_qkv(const Kernel& kernel, const Tensors& qkv, const std::string& where) {
+  const auto& [q, k, v] = qkv;
   const auto type = q.scalar_type();
-  if (type != at::kFloat && type != at::kDouble && type != at::kBFloat16)
-    throw InputError(std::string("q is ") + c10::toString(type), where, "give float32, float64 or bfloat16");
   for (const auto& [name, tensor] : {std::pair{"k", k}, std::pair{"v", v}}) {
     if (tensor.scalar_type() != type || tensor.device() != q.device())
       throw InputError(std::string(name) + " is " + c10::toString(tensor.scalar_type()) + " on " +
@@ -44,6 +43,7 @@ void check_qkv(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, co
   if (q.size(2) != k.size(2) || q.size(2) < 1)
     throw InputError("q has shape " + shape_text(q) + " where k has " + shape_text(k), where,
                      "give q, k and v of one head size D >= 1");
+  kernel.check(q, where);
 }
 
 void check_shape(const char* name, const at::Tensor& tensor, at::IntArrayRef expected, const std::string& where) {
@@ -99,9 +99,10 @@ RankProgram read_program(const at::Tensor& words, const char* operation) {
   return program;
 }
 
-void check_inputs(const RankProgram& program, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+void check_inputs(const RankProgram& program, const Kernel& kernel, const Tensors& qkv) {
   const std::string where = place(program);
-  check_qkv(q, k, v, where);
+  const auto& [q, k, v] = qkv;
+  check_qkv(kernel, qkv, where);
   check_shape("q", q, {program.rows, program.heads.query, program.heads.size}, where);
   check_shape("k", k, {program.rows, program.heads.kv, program.heads.size}, where);
   const auto bytes = static_cast<int64_t>(q.element_size());
@@ -140,9 +141,9 @@ void check_groups(const RankProgram& program, const GroupNames& groups) {
   check_group(program, "return", groups.give_back);
 }
 
-void check_local(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& cu_q,
-                 const at::Tensor& cu_k) {
-  check_qkv(q, k, v, "local_attention");
+void check_local(const Kernel& kernel, const Tensors& qkv, const at::Tensor& cu_q, const at::Tensor& cu_k) {
+  const auto& [q, k, v] = qkv;
+  check_qkv(kernel, qkv, "local_attention");
   if (k.size(1) < 1 || q.size(1) < 1 || q.size(1) % k.size(1) != 0)
     throw InputError(
         std::to_string(q.size(1)) + " query heads are no multiple of " + std::to_string(k.size(1)) + " KV heads",

@@ -15,8 +15,9 @@ namespace equipoise {
 /// The program in a 1-D int64 CPU tensor, decoded and with every place in it in range.
 RankProgram read_program(const at::Tensor& words, const char* operation);
 
-/// q [T, Hq, D], k and v [T, Hkv, D] as the program counts them, of one type (float, double, bfloat16) on one device.
-void check_inputs(const RankProgram& program, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v);
+/// q [T, Hq, D], k and v [T, Hkv, D] as the program counts them, of one type on one device, as the kernel can take
+/// them.
+void check_inputs(const RankProgram& program, const Kernel& kernel, const Tensors& qkv);
 
 /// The bytes that a forward keeps for its backward, as the program lays them out.
 void check_kept(const RankProgram& program, const at::Tensor& q, int64_t bytes, const char* operation);
@@ -29,7 +30,6 @@ void check_groups(const RankProgram& program, const GroupNames& groups);
 
 /// q [Tq, Hq, D], k and v [Tk, Hkv, D] of attention at home, with cumulative lengths of Tq and Tk tokens, 1-D int64 CPU
 /// tensors of equal size, and a scale.
-void check_local(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& cu_q,
-                 const at::Tensor& cu_k);
+void check_local(const Kernel& kernel, const Tensors& qkv, const at::Tensor& cu_q, const at::Tensor& cu_k);
 
 }  // namespace equipoise

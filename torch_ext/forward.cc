@@ -43,7 +43,7 @@ Tensors run_forward(const Call& call, const Tensors& qkv) {
       make_results(program, 1, q.options().dtype(sum_type(q.scalar_type())), -std::numeric_limits<double>::infinity());
   Run run = make_run(call, take_buffers(program, Pass::forward, q, {}),
                      {as_cells(q), as_cells(out), as_cells(lse), {}, {}}, {as_cells(k), as_cells(v), {}, {}});
-  run_rounds(run, {dispatch, attend_forward, give_back});
+  run_rounds(run, {dispatch, call.kernel.forward, give_back});
   give_memory_back(std::move(run.memory.pass));
   return {out, lse.squeeze(-1), run.memory.kept};
 }

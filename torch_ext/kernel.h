@@ -1,16 +1,18 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string>
 
 #include <ATen/core/Tensor.h>
 
-#include "equipoise/model/mask.h"
+#include "equipoise/model/rank_program.h"
 
 namespace equipoise {
 
-// What the attention kernel reads and writes, as strided views; the same two structs hold a whole store
-// (torch_ext/stores.h) and one entry's part of it. Letters: R rows of queries, K keys, Hq and Hkv heads with Hq a
-// multiple of Hkv, D elements of one head.
+// What attention kernels read and write. The same two structs hold a whole store (torch_ext/stores.h) and, as strided
+// views, one entry's part of it. Letters: R rows of queries, K keys, Hq and Hkv heads with Hq a multiple of Hkv, D
+// elements of one head.
 
 struct Queries {
   at::Tensor q;         ///< [R, Hq, D]
@@ -27,19 +29,30 @@ struct Keys {
   at::Tensor dv;  ///< [K, Hkv, D], type of lse, backward only: results are added
 };
 
-/// Which keys a row sees: row i stands `diagonal` keys after key 0. Full: all; causal: j <= i + diagonal; sliding
-/// window: i + diagonal - window < j <= i + diagonal.
-struct Visibility {
-  MaskKind kind = MaskKind::causal;
-  int64_t window = 0;
-  int64_t diagonal = 0;
+/// Entries of one round and the stores that they point into, [cells, E] each; guests and arena may be undefined where
+/// no entry does.
+struct Work {
+  const Mask& mask;
+  std::span<const KernelEntry> entries;
+  double scale;  ///< of q.k
+  Queries local;
+  Queries guests = {};
+  Keys local_keys;
+  Keys arena = {};
 };
 
-/// Writes out and lse. Rows without a key get 0 and -inf.
-void attend_forward(const Visibility& visibility, const Queries& queries, const Keys& keys, double scale);
+/// A back end: the kernel for one kind of device.
+struct Kernel {
+  /// Whether it can take tensors like q [T, Hq, D]. Errors: InputError, at `where`.
+  void (*check)(const at::Tensor& q, const std::string& where);
+  /// Writes out and lse of all rows of the entries. Rows without a key get 0 and -inf.
+  void (*forward)(const Work& work);
+  /// Writes dq, adds to dk and dv; `out` and `lse` are those of the whole row, so an entry with a part of a row's keys
+  /// gives its exact part of the gradients. Rows without a key get 0.
+  void (*backward)(const Work& work);
+};
 
-/// Writes dq, adds to dk and dv; `out` and `lse` are those of the whole row, so an entry with a part of a row's keys
-/// gives its exact part of the gradients. Rows without a key get 0.
-void attend_backward(const Visibility& visibility, const Queries& queries, const Keys& keys, double scale);
+extern const Kernel cpu_kernel;
+extern const Kernel cuda_kernel;
 
 }  // namespace equipoise

@@ -14,12 +14,22 @@
 #include <ATen/ops/logaddexp.h>
 #include <ATen/ops/sigmoid.h>
 
+#include "equipoise/base/errors.h"
 #include "torch_ext/kernel.h"
+#include "torch_ext/stores.h"
 
 namespace equipoise {
 namespace {
 
 constexpr double no_key = -std::numeric_limits<double>::infinity();
+
+/// Which keys the rows of an entry see: row i stands `diagonal` keys after key 0. Full: all; causal: j <= i + diagonal;
+/// sliding window: i + diagonal - window < j <= i + diagonal.
+struct Visibility {
+  MaskKind kind = MaskKind::causal;
+  int64_t window = 0;
+  int64_t diagonal = 0;
+};
 
 enum class Shape { full, causal, window };
 
@@ -136,8 +146,6 @@ void fill_uncomputed(const std::vector<Call>& calls, const at::Tensor& rows, dou
   if (end < rows.size(0)) rows.narrow(0, end, rows.size(0) - end).fill_(value);
 }
 
-}  // namespace
-
 void attend_forward(const Visibility& visibility, const Queries& queries, const Keys& keys, double scale) {
   const std::vector<Call> calls = kernel_calls(visibility, queries.q.size(0), keys.k.size(0));
   WindowMask masks(visibility, queries.q.options());
@@ -168,5 +176,24 @@ void attend_backward(const Visibility& visibility, const Queries& queries, const
   }
   fill_uncomputed(calls, queries.dq, 0.0);
 }
+
+template <class Attend>
+void for_each_entry(const Work& work, Attend attend) {
+  for (const KernelEntry& entry : work.entries)
+    attend(Visibility{work.mask.kind, work.mask.window_tokens, entry.diagonal},
+           queries_of(entry.q_store == Store::local ? work.local : work.guests, entry),
+           keys_of(entry.k_store == Store::local ? work.local_keys : work.arena, entry), work.scale);
+}
+
+void check(const at::Tensor& q, const std::string& where) {
+  const auto type = q.scalar_type();
+  if (type != at::kFloat && type != at::kDouble && type != at::kBFloat16)
+    throw InputError(std::string("q is ") + c10::toString(type), where, "give float32, float64 or bfloat16");
+}
+
+}  // namespace
+
+const Kernel cpu_kernel = {check, [](const Work& work) { for_each_entry(work, attend_forward); },
+                           [](const Work& work) { for_each_entry(work, attend_backward); }};
 
 }  // namespace equipoise

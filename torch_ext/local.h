@@ -18,16 +18,19 @@ struct CumulativeLengths {
   at::Tensor k;
 };
 
+struct LocalCall {
+  const Kernel& kernel;
+  Mask mask;
+  CumulativeLengths lengths;
+  double scale;
+};
+
 /// "causal", "full" or "sliding_window" with a window of at least 1. Errors: InputError.
-Visibility parse_local_mask(const std::string& mask, int64_t window);
+Mask parse_local_mask(const std::string& mask, int64_t window);
 
 /// As run_forward and run_backward, by document; rows without a key get 0 and -inf. Requires checked arguments; strided
-/// ones are fine.
-std::tuple<at::Tensor, at::Tensor> run_local_forward(const Visibility& mask,
-                                                     const std::tuple<at::Tensor, at::Tensor, at::Tensor>& qkv,
-                                                     const CumulativeLengths& lengths, double scale);
-std::tuple<at::Tensor, at::Tensor, at::Tensor> run_local_backward(
-    const Visibility& mask, const std::tuple<at::Tensor, at::Tensor, at::Tensor>& qkv, const Saved& saved,
-    const CumulativeLengths& lengths, double scale);
+/// ones are copied.
+std::tuple<at::Tensor, at::Tensor> run_local_forward(const LocalCall& call, const Tensors& qkv);
+Tensors run_local_backward(const LocalCall& call, const Tensors& qkv, const Saved& saved);
 
 }  // namespace equipoise

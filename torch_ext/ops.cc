@@ -1,9 +1,10 @@
-// The operator as torch sees it: two ops for attention through a plan and two for attention at home, each with a CPU
-// kernel that checks and runs, a meta kernel that only knows shapes, and an autograd formula made of the ops
-// themselves, so that compilers and selective checkpointing see them.
+// The operator as torch sees it: two ops for attention through a plan and two for attention at home, each with an
+// implementation for CPU and one for CUDA that check and run, a meta kernel that only knows shapes, and an autograd
+// formula made of the ops themselves, so that compilers and selective checkpointing see them.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/DeviceGuard.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
@@ -22,46 +23,55 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using Ints = const Tensor&;  ///< 1-D int64 CPU tensor
 
-// CPU kernels: checks, then work.
+// For the device of a kernel: checks, then work.
 
+template <const Kernel& kernel>
 Three attention_forward(const Tensor& q, const Tensor& k, const Tensor& v, Ints program, std::string dispatch_group,
                         std::string return_group, double scale, c10::SymInt kept_bytes) {
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
+  const c10::DeviceGuard device(q.device());
   const RankProgram decoded = read_program(program, "attention_forward");
   const GroupNames groups{std::move(dispatch_group), std::move(return_group)};
-  check_inputs(decoded, q, k, v);
+  check_inputs(decoded, kernel, {q, k, v});
   check_kept(decoded, q, kept_bytes.expect_int(), "attention_forward");
   check_groups(decoded, groups);
-  return run_forward({decoded, groups, scale}, {q.contiguous(), k.contiguous(), v.contiguous()});
+  return run_forward({decoded, groups, kernel, scale}, {q.contiguous(), k.contiguous(), v.contiguous()});
 }
 
+template <const Kernel& kernel>
 Three attention_backward(const Tensor& grad_out, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& out,
                          const Tensor& lse, const Tensor& kept, Ints program, std::string dispatch_group,
                          std::string return_group, double scale) {
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
+  const c10::DeviceGuard device(q.device());
   const RankProgram decoded = read_program(program, "attention_backward");
   const GroupNames groups{std::move(dispatch_group), std::move(return_group)};
-  check_inputs(decoded, q, k, v);
+  check_inputs(decoded, kernel, {q, k, v});
   check_saved(q, {grad_out, out, lse, kept}, "attention_backward");
   check_kept(decoded, q, kept.numel(), "attention_backward");
   check_groups(decoded, groups);
-  return run_backward({decoded, groups, scale}, {q.contiguous(), k.contiguous(), v.contiguous()},
+  return run_backward({decoded, groups, kernel, scale}, {q.contiguous(), k.contiguous(), v.contiguous()},
                       {grad_out.contiguous(), out.contiguous(), lse.contiguous(), kept.contiguous()});
 }
 
+template <const Kernel& kernel>
 Two local_forward(const Tensor& q, const Tensor& k, const Tensor& v, Ints cu_q, Ints cu_k, std::string mask,
                   int64_t window, double scale) {
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
-  check_local(q, k, v, cu_q, cu_k);
-  return run_local_forward(parse_local_mask(mask, window), {q, k, v}, {cu_q, cu_k}, scale);
+  const c10::DeviceGuard device(q.device());
+  check_local(kernel, {q, k, v}, cu_q, cu_k);
+  return run_local_forward({kernel, parse_local_mask(mask, window), {cu_q, cu_k}, scale}, {q, k, v});
 }
 
+template <const Kernel& kernel>
 Three local_backward(const Tensor& grad_out, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& out,
                      const Tensor& lse, Ints cu_q, Ints cu_k, std::string mask, int64_t window, double scale) {
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
-  check_local(q, k, v, cu_q, cu_k);
+  const c10::DeviceGuard device(q.device());
+  check_local(kernel, {q, k, v}, cu_q, cu_k);
   check_saved(q, {grad_out, out, lse, {}}, "local_attention_backward");
-  return run_local_backward(parse_local_mask(mask, window), {q, k, v}, {grad_out, out, lse, {}}, {cu_q, cu_k}, scale);
+  return run_local_backward({kernel, parse_local_mask(mask, window), {cu_q, cu_k}, scale}, {q, k, v},
+                            {grad_out, out, lse, {}});
 }
 
 // Meta kernels: shapes, symbolic or not.
@@ -108,7 +118,7 @@ class Attention : public torch::autograd::Function<Attention> {
                                const Tensor& program, const std::array<std::string, 2>& groups, double scale,
                                c10::SymInt kept_bytes) {
     const at::AutoDispatchBelowADInplaceOrView no_autograd;
-    static const auto forward_op = op<decltype(attention_forward)>("equipoise::attention_forward");
+    static const auto forward_op = op<decltype(attention_forward<cpu_kernel>)>("equipoise::attention_forward");
     auto [out, lse, kept] = forward_op.call(q, k, v, program, groups[0], groups[1], scale, std::move(kept_bytes));
     context->save_for_backward({q, k, v, out, lse, kept, program});
     context->saved_data["dispatch_group"] = groups[0];
@@ -119,7 +129,7 @@ class Attention : public torch::autograd::Function<Attention> {
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
-    static const auto backward_op = op<decltype(attention_backward)>("equipoise::attention_backward");
+    static const auto backward_op = op<decltype(attention_backward<cpu_kernel>)>("equipoise::attention_backward");
     const variable_list saved = context->get_saved_variables();
     auto [dq, dk, dv] =
         backward_op.call(grads[0], saved[0], saved[1], saved[2], saved[3], saved[4], saved[5], saved[6],
@@ -134,7 +144,7 @@ class LocalAttention : public torch::autograd::Function<LocalAttention> {
   static variable_list forward(AutogradContext* context, const Tensor& q, const Tensor& k, const Tensor& v,
                                const std::array<Tensor, 2>& lengths, std::string mask, int64_t window, double scale) {
     const at::AutoDispatchBelowADInplaceOrView no_autograd;
-    static const auto forward_op = op<decltype(local_forward)>("equipoise::local_attention_forward");
+    static const auto forward_op = op<decltype(local_forward<cpu_kernel>)>("equipoise::local_attention_forward");
     auto [out, lse] = forward_op.call(q, k, v, lengths[0], lengths[1], mask, window, scale);
     context->save_for_backward({q, k, v, out, lse, lengths[0], lengths[1]});
     context->saved_data["mask"] = mask;
@@ -145,7 +155,7 @@ class LocalAttention : public torch::autograd::Function<LocalAttention> {
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
-    static const auto backward_op = op<decltype(local_backward)>("equipoise::local_attention_backward");
+    static const auto backward_op = op<decltype(local_backward<cpu_kernel>)>("equipoise::local_attention_backward");
     const variable_list saved = context->get_saved_variables();
     auto [dq, dk, dv] =
         backward_op.call(grads[0], saved[0], saved[1], saved[2], saved[3], saved[4], saved[5], saved[6],
@@ -191,12 +201,16 @@ TORCH_LIBRARY(equipoise, library) {
   library.def("release_buffers() -> ()", release_memory);
 }
 
-TORCH_LIBRARY_IMPL(equipoise, CPU, library) {
-  library.impl("attention_forward", attention_forward);
-  library.impl("attention_backward", attention_backward);
-  library.impl("local_attention_forward", local_forward);
-  library.impl("local_attention_backward", local_backward);
+template <const Kernel& kernel>
+void register_kernel(torch::Library& library) {
+  library.impl("attention_forward", attention_forward<kernel>);
+  library.impl("attention_backward", attention_backward<kernel>);
+  library.impl("local_attention_forward", local_forward<kernel>);
+  library.impl("local_attention_backward", local_backward<kernel>);
 }
+
+TORCH_LIBRARY_IMPL(equipoise, CPU, library) { register_kernel<cpu_kernel>(library); }
+TORCH_LIBRARY_IMPL(equipoise, CUDA, library) { register_kernel<cuda_kernel>(library); }
 
 TORCH_LIBRARY_IMPL(equipoise, Meta, library) {
   library.impl("attention_forward", attention_forward_meta);

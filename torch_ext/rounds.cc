@@ -95,12 +95,8 @@ void add_inputs(const Run& run, int64_t round, Freight& freight) {
 }
 
 void compute_round(const Run& run, int64_t round, Attend attend) {
-  for (const KernelEntry& entry : run.program.rounds[round].entries) {
-    const Queries& queries = entry.q_store == Store::local ? run.local : run.guests[round];
-    const Keys& keys = entry.k_store == Store::local ? run.local_keys : run.arena;
-    attend(visibility_of(run.program.mask, entry.diagonal), queries_of(queries, entry), keys_of(keys, entry),
-           run.scale);
-  }
+  attend({run.program.mask, run.program.rounds[round].entries, run.scale, run.local, run.guests[round], run.local_keys,
+          run.arena});
 }
 
 void run_rounds(Run& run, const RoundSteps& steps) {

@@ -36,8 +36,8 @@ Freight freight_of(const Memory& memory, const WireBuffers& wires);
 /// Queries, keys and values of a round.
 void add_inputs(const Run& run, int64_t round, Freight& freight);
 
-/// Calls the kernel for every entry of a round.
-using Attend = void (*)(const Visibility&, const Queries&, const Keys&, double);
+/// Calls a direction of the kernel on the entries of a round.
+using Attend = void (*)(const Work&);
 void compute_round(const Run& run, int64_t round, Attend attend);
 
 /// What a pass does in a round; an empty Transfer where nothing moves.

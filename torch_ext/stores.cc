@@ -57,8 +57,6 @@ Keys keys_of(const Keys& store, const KernelEntry& entry) {
           view_if_defined(store.dv, cells)};
 }
 
-Visibility visibility_of(const Mask& mask, int64_t diagonal) { return {mask.kind, mask.window_tokens, diagonal}; }
-
 at::Tensor bytes_of(const Memory& memory, const Buffer& buffer) {
   return (buffer.kept ? memory.kept : memory.pass).narrow(0, buffer.offset, buffer.bytes);
 }

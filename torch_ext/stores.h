@@ -34,8 +34,6 @@ Cells cells_of(const ReceiveKeys& block);
 Queries queries_of(const Queries& store, const KernelEntry& entry);
 Keys keys_of(const Keys& store, const KernelEntry& entry);
 
-Visibility visibility_of(const Mask& mask, int64_t diagonal);
-
 /// The two blocks of memory of a pass (equipoise/model/buffers.h), uint8, and what lies where in them.
 struct Memory {
   PassBuffers places;
