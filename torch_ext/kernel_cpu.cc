@@ -2,6 +2,8 @@
 // additive mask for others. Each mask is therefore cut into rectangles that one call computes; a row that lies in two
 // of them is merged by log-sum-exp. Its backward, given the merged output and log-sum-exp, returns the exact gradients
 // of each part, which are added.
+#include "torch_ext/kernel_cpu.h"
+
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -15,21 +17,12 @@
 #include <ATen/ops/sigmoid.h>
 
 #include "equipoise/base/errors.h"
-#include "torch_ext/kernel.h"
 #include "torch_ext/stores.h"
 
 namespace equipoise {
 namespace {
 
 constexpr double no_key = -std::numeric_limits<double>::infinity();
-
-/// Which keys the rows of an entry see: row i stands `diagonal` keys after key 0. Full: all; causal: j <= i + diagonal;
-/// sliding window: i + diagonal - window < j <= i + diagonal.
-struct Visibility {
-  MaskKind kind = MaskKind::causal;
-  int64_t window = 0;
-  int64_t diagonal = 0;
-};
 
 enum class Shape { full, causal, window };
 
@@ -146,6 +139,10 @@ void fill_uncomputed(const std::vector<Call>& calls, const at::Tensor& rows, dou
   if (end < rows.size(0)) rows.narrow(0, end, rows.size(0) - end).fill_(value);
 }
 
+}  // namespace
+
+Visibility visibility_of(const Mask& mask, int64_t diagonal) { return {mask.kind, mask.window_tokens, diagonal}; }
+
 void attend_forward(const Visibility& visibility, const Queries& queries, const Keys& keys, double scale) {
   const std::vector<Call> calls = kernel_calls(visibility, queries.q.size(0), keys.k.size(0));
   WindowMask masks(visibility, queries.q.options());
@@ -177,10 +174,12 @@ void attend_backward(const Visibility& visibility, const Queries& queries, const
   fill_uncomputed(calls, queries.dq, 0.0);
 }
 
+namespace {
+
 template <class Attend>
 void for_each_entry(const Work& work, Attend attend) {
   for (const KernelEntry& entry : work.entries)
-    attend(Visibility{work.mask.kind, work.mask.window_tokens, entry.diagonal},
+    attend(visibility_of(work.mask, entry.diagonal),
            queries_of(entry.q_store == Store::local ? work.local : work.guests, entry),
            keys_of(entry.k_store == Store::local ? work.local_keys : work.arena, entry), work.scale);
 }
