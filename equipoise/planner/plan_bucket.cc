@@ -17,15 +17,6 @@
 namespace equipoise {
 namespace {
 
-std::vector<Tile> place_tiles(const PlanInputs& inputs, TilingRule rule, const BucketPlan& plan, const Mask& mask) {
-  switch (rule) {
-    case TilingRule::owner: return {};
-    case TilingRule::ulysses: return tile_ulysses(plan.shardings, inputs.heads, inputs.mesh.cp);
-    case TilingRule::pooled: break;
-  }
-  return place_pooled(inputs, plan, mask, inputs.effort).tiles;
-}
-
 LayerPlan make_layer(const PlanInputs& inputs, const BucketPlan& plan, const Mask& mask, std::vector<Tile> tiles) {
   const auto work = attention_work(plan.sequences, plan.shardings, tiles, inputs.heads, inputs.mesh.cp);
   Exchange exchange = plan_exchange(plan.sequences, plan.shardings, work, mask, inputs.heads, inputs.mesh.cp);
@@ -45,8 +36,8 @@ void keep_better(const PlanInputs& inputs, BucketPlan& plan, LayerPlan other) {
   if (rank() >= now) std::swap(plan.layers.back(), other);
 }
 
-void append_layer(const PlanInputs& inputs, const Stages& stages, const Mask& mask, BucketPlan& plan) {
-  auto tiles = place_tiles(inputs, stages.tiling, plan, mask);
+void append_layer(const PlanInputs& inputs, const Stages& stages, const Mask& mask, std::vector<Tile> tiles,
+                  BucketPlan& plan) {
   LayerPlan placed = make_layer(inputs, plan, mask, std::move(tiles));
   if (!stages.never_slower || placed.tiles.empty()) {
     plan.layers.push_back(std::move(placed));
@@ -82,13 +73,25 @@ std::vector<Sharding> shard_all(const PlanInputs& inputs, ShardingChoice choice,
   return slowest(other) < slowest(shardings) ? other : shardings;
 }
 
+/// Owners that need no tiles to be chosen, and the tiles of each mask.
+OwnedTiles place_apart(const PlanInputs& inputs, const Stages& stages, const BucketPlan& plan) {
+  OwnedTiles placed{shard_all(inputs, stages.sharding, plan), {}};
+  const bool ulysses = stages.tiling == TilingRule::ulysses;
+  for (size_t mask = 0; mask < inputs.masks.size(); ++mask)
+    placed.tiles.push_back(ulysses ? tile_ulysses(placed.shardings, inputs.heads, inputs.mesh.cp)
+                                   : std::vector<Tile>{});
+  return placed;
+}
+
 BucketPlan plan_stages(const PlanInputs& inputs, const Stages& stages, const StepPlan& step, const Bucket& bucket) {
   BucketPlan plan;
   plan.bucket = bucket;
   for (const SeqId sequence : bucket.sequences) plan.sequences.push_back(step.sequences[sequence.value]);
-  plan.shardings =
-      stages.tiling == TilingRule::pooled ? search_owners(inputs, plan) : shard_all(inputs, stages.sharding, plan);
-  for (const Mask& mask : inputs.masks) append_layer(inputs, stages, mask, plan);
+  OwnedTiles placed =
+      stages.tiling == TilingRule::pooled ? place_owned(inputs, plan) : place_apart(inputs, stages, plan);
+  plan.shardings = std::move(placed.shardings);
+  for (size_t mask = 0; mask < inputs.masks.size(); ++mask)
+    append_layer(inputs, stages, inputs.masks[mask], std::move(placed.tiles[mask]), plan);
   return plan;
 }
 
