@@ -14,8 +14,16 @@ constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 /// The smallest multiple of b that is at least a, for a >= 0, b > 0.
 constexpr int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
-/// floor(a * b / c) with a 128-bit product, for a, b >= 0, c > 0; saturates at the largest int64.
-int64_t mul_div(int64_t a, int64_t b, int64_t c);
+/// mul_div() for any arguments; callers use that one.
+int64_t mul_div_wide(int64_t a, int64_t b, int64_t c);
+
+/// floor(a * b / c) with a 128-bit product, for a, b >= 0, c > 0; saturates at the largest int64. Inline, because most
+/// products fit 64 bits and most divisors are constants: then no division is left.
+inline int64_t mul_div(int64_t a, int64_t b, int64_t c) {
+  int64_t product = 0;
+  const bool fits = a >= 0 && b >= 0 && c > 0 && !__builtin_mul_overflow(a, b, &product);
+  return fits ? product / c : mul_div_wide(a, b, c);
+}
 
 /// One point of an integer curve.
 struct CurvePoint {

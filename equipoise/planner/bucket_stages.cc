@@ -17,13 +17,9 @@
 namespace equipoise {
 namespace {
 
-std::vector<Tile> place_tiles(const PlanInputs& inputs, TilingRule rule, const BucketPlan& plan, const Mask& mask) {
-  switch (rule) {
-    case TilingRule::owner: return {};
-    case TilingRule::ulysses: return tile_ulysses(plan.shardings, inputs.heads, inputs.mesh.cp);
-    case TilingRule::pooled: break;
-  }
-  std::vector<Tile> tiles = place_pooled(inputs, plan, mask, inputs.effort).tiles;
+/// What max_tiles leaves of pooled tiles.
+std::vector<Tile> within_count(const PlanInputs& inputs, const BucketPlan& plan, const Mask& mask,
+                               std::vector<Tile> tiles) {
   keep_largest_tiles({inputs.cost, mask, inputs.heads}, plan.sequences, inputs.limits.max_tiles, tiles);
   return tiles;
 }
@@ -46,7 +42,8 @@ LayerPlan place_within_limit(const PlanInputs& inputs, const BucketPlan& plan, i
   PlanInputs capped = inputs;
   BucketPlan placed = plan;
   for (int64_t i = 0; i < tries && home_held < limit; ++i) {
-    placed.layers[index] = make_layer(inputs, plan, mask, place_tiles(capped, TilingRule::pooled, plan, mask));
+    auto tiles = place_pooled(capped, plan, mask, inputs.effort).tiles;
+    placed.layers[index] = make_layer(inputs, plan, mask, within_count(inputs, plan, mask, std::move(tiles)));
     const int64_t held = most_held_bytes(inputs, placed);
     if (held <= limit) return placed.layers[index];
     const int64_t received = std::min(most_received(inputs, placed.layers[index]), capped.limits.exchange_bytes);
@@ -56,16 +53,13 @@ LayerPlan place_within_limit(const PlanInputs& inputs, const BucketPlan& plan, i
   return plan.layers[index];
 }
 
-/// Layers begin at home, so that each finds the memory that the others need at least.
-void plan_layers(const PlanInputs& inputs, const Stages& stages, BucketPlan& plan) {
+/// Pooled tiles on the plan's shardings under a limit. Layers begin at home, so that each finds the memory that the
+/// others need at least.
+void plan_limited(const PlanInputs& inputs, BucketPlan& plan) {
   plan.layers.clear();
   for (const Mask& mask : inputs.masks) plan.layers.push_back(make_layer(inputs, plan, mask, {}));
-  if (stages.tiling == TilingRule::owner) return;
-  const bool limited = stages.tiling == TilingRule::pooled && inputs.limits.exchange_bytes != no_limit;
   for (size_t m = 0; m < inputs.masks.size(); ++m)
-    plan.layers[m] =
-        limited ? place_within_limit(inputs, plan, static_cast<int64_t>(m))
-                : make_layer(inputs, plan, inputs.masks[m], place_tiles(inputs, stages.tiling, plan, inputs.masks[m]));
+    plan.layers[m] = place_within_limit(inputs, plan, static_cast<int64_t>(m));
 }
 
 Sharding shard_one(const PlanInputs& inputs, ShardingChoice choice, const Sequence& sequence) {
@@ -94,6 +88,24 @@ std::vector<Sharding> shard_all(const PlanInputs& inputs, ShardingChoice choice,
   return slowest(other) < slowest(shardings) ? other : shardings;
 }
 
+/// Owners and pooled tiles: searched together, or one after the other where memory is limited.
+void plan_pooled(const PlanInputs& inputs, BucketPlan& plan) {
+  if (inputs.limits.exchange_bytes == no_limit) {
+    OwnedTiles placed = place_owned(inputs, plan);
+    plan.shardings = std::move(placed.shardings);
+    for (size_t m = 0; m < inputs.masks.size(); ++m)
+      plan.layers.push_back(make_layer(inputs, plan, inputs.masks[m],
+                                       within_count(inputs, plan, inputs.masks[m], std::move(placed.tiles[m]))));
+    return;
+  }
+  plan.shardings = search_owners(inputs, plan);
+  plan_limited(inputs, plan);
+  if (fits_memory(inputs, plan)) return;
+  // Segments spread over more ranks need more keys there: without that the bucket may fit.
+  plan.shardings = shard_all(inputs, ShardingChoice::contiguous, plan);
+  plan_limited(inputs, plan);
+}
+
 }  // namespace
 
 bool fits_memory(const PlanInputs& inputs, const BucketPlan& plan) {
@@ -112,13 +124,16 @@ BucketPlan plan_stages(const PlanInputs& inputs, const Stages& stages, const Ste
   BucketPlan plan;
   plan.bucket = bucket;
   for (const SeqId sequence : bucket.sequences) plan.sequences.push_back(step.sequences[sequence.value]);
-  const bool pooled = stages.tiling == TilingRule::pooled;
-  plan.shardings = pooled ? search_owners(inputs, plan) : shard_all(inputs, stages.sharding, plan);
-  plan_layers(inputs, stages, plan);
-  if (!pooled || fits_memory(inputs, plan)) return plan;
-  // Segments spread over more ranks need more keys there: without that the bucket may fit.
-  plan.shardings = shard_all(inputs, ShardingChoice::contiguous, plan);
-  plan_layers(inputs, stages, plan);
+  if (stages.tiling == TilingRule::pooled) {
+    plan_pooled(inputs, plan);
+    return plan;
+  }
+  plan.shardings = shard_all(inputs, stages.sharding, plan);
+  for (const Mask& mask : inputs.masks) {
+    std::vector<Tile> tiles;
+    if (stages.tiling == TilingRule::ulysses) tiles = tile_ulysses(plan.shardings, inputs.heads, inputs.mesh.cp);
+    plan.layers.push_back(make_layer(inputs, plan, mask, std::move(tiles)));
+  }
   return plan;
 }
 

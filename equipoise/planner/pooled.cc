@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "equipoise/model/workload.h"
 #include "equipoise/sharding/sharding.h"
 #include "equipoise/sharding/spread.h"
 
@@ -28,46 +29,74 @@ std::vector<int64_t> pool_nodes(const PlanInputs& inputs, int64_t pool) {
   return one ? std::vector<int64_t>{} : nodes;
 }
 
-/// How long owners are searched, and with which effort candidates are judged.
+/// How long owners are searched, and whether candidates are judged by rules alone.
 struct OwnerBudget {
   int64_t steps = 0;
-  Effort effort = Effort::fast;
+  bool only_rules = true;
 };
 
 OwnerBudget owner_budget(Effort effort) {
   switch (effort) {
-    case Effort::fast: return {0, Effort::fast};
-    case Effort::normal: return {4, Effort::fast};
-    case Effort::thorough: return {8, Effort::normal};
+    case Effort::fast: return {0, true};
+    case Effort::normal: return {5, true};
+    case Effort::thorough: return {8, false};
   }
   return {};
 }
 
+/// Causal pairs of one head that a member of the pool computes when all are level.
+int64_t member_pairs(const PlanInputs& inputs, const BucketPlan& plan) {
+  int64_t pairs = 0;
+  for (const Sequence& sequence : plan.sequences)
+    for (const Segment& segment : sequence.segments)
+      pairs += attention_pairs(Mask{}, {0, segment.length_tokens}, segment.length_tokens);
+  return pairs / inputs.members();
+}
+
+PooledTiling pool_of(const PlanInputs& inputs, const BucketPlan& plan, const Mask& mask, std::span<const int64_t> nodes,
+                     Effort effort) {
+  return {.sequences = plan.sequences,
+          .shardings = plan.shardings,
+          .mask = mask,
+          .heads = inputs.heads,
+          .cost = inputs.cost,
+          .speeds_ppt = pool_speeds(inputs, plan.bucket.pool),
+          .cp = inputs.mesh.cp,
+          .exchange_bytes = inputs.limits.exchange_bytes,
+          .nodes = nodes,
+          .effort = effort,
+          .grid_rows = inputs.grid()};
+}
+
 /// Traffic of each member through all layers.
-std::vector<int64_t> traffic_of(const PlanInputs& inputs, const BucketPlan& plan, Effort effort) {
+std::vector<int64_t> traffic_of(const PlanInputs& inputs, const BucketPlan& plan, bool only_rules) {
+  const auto nodes = pool_nodes(inputs, plan.bucket.pool);
   std::vector<int64_t> traffic(inputs.members(), 0);
   for (const Mask& mask : inputs.masks) {
-    const auto tiles = place_pooled(inputs, plan, mask, effort);
-    for (size_t m = 0; m < traffic.size(); ++m) traffic[m] += mask.layers * tiles.traffic_ps[m];
+    PooledTiling pool = pool_of(inputs, plan, mask, nodes, Effort::normal);
+    pool.only_rules = only_rules;
+    const auto moved = pooled_traffic(pool);
+    for (size_t m = 0; m < traffic.size(); ++m) traffic[m] += mask.layers * moved[m];
   }
   return traffic;
+}
+
+/// The one rule of effort fast: a giant of twice the work of a context group's members lies on all its ranks.
+void spread_giants(const PlanInputs& inputs, BucketPlan& plan) {
+  const int64_t pairs = member_pairs(inputs, plan);
+  for (size_t r = 0; r < plan.sequences.size(); ++r) {
+    int64_t longest = 0;
+    for (const Segment& segment : plan.sequences[r].segments) longest = std::max(longest, segment.length_tokens);
+    if (attention_pairs(Mask{}, {0, longest}, longest) > 2 * inputs.mesh.cp * pairs)
+      plan.shardings[r] = shard_spread(plan.sequences[r], inputs.mesh.cp, spreads[0], pairs);
+  }
 }
 
 }  // namespace
 
 PooledTiles place_pooled(const PlanInputs& inputs, const BucketPlan& plan, const Mask& mask, Effort effort) {
   const auto nodes = pool_nodes(inputs, plan.bucket.pool);
-  return tile_pooled({.sequences = plan.sequences,
-                      .shardings = plan.shardings,
-                      .mask = mask,
-                      .heads = inputs.heads,
-                      .cost = inputs.cost,
-                      .speeds_ppt = pool_speeds(inputs, plan.bucket.pool),
-                      .cp = inputs.mesh.cp,
-                      .exchange_bytes = inputs.limits.exchange_bytes,
-                      .nodes = nodes,
-                      .effort = effort,
-                      .grid_rows = inputs.grid()});
+  return tile_pooled(pool_of(inputs, plan, mask, nodes, effort));
 }
 
 std::vector<Sharding> search_owners(const PlanInputs& inputs, const BucketPlan& plan) {
@@ -75,24 +104,47 @@ std::vector<Sharding> search_owners(const PlanInputs& inputs, const BucketPlan& 
   best.shardings.clear();
   for (const Sequence& sequence : plan.sequences)
     best.shardings.push_back(shard_sequence(ShardingRule::contiguous, sequence, inputs.mesh.cp));
+  if (inputs.mesh.cp == 1) return best.shardings;
   const OwnerBudget budget = owner_budget(inputs.effort);
-  if (inputs.mesh.cp == 1 || budget.steps == 0) return best.shardings;
+  if (budget.steps == 0) {
+    spread_giants(inputs, best);
+    return best.shardings;
+  }
 
-  auto traffic = traffic_of(inputs, best, budget.effort);
+  const int64_t pairs = member_pairs(inputs, plan);
+  auto traffic = traffic_of(inputs, best, budget.only_rules);
   std::vector<size_t> next(plan.sequences.size(), 0);
   for (int64_t step = 0; step < budget.steps; ++step) {
     const auto busiest = std::max_element(traffic.begin(), traffic.end());
     const int64_t replica = (busiest - traffic.begin()) / inputs.mesh.cp;
     if (*busiest == 0 || next[replica] == spreads.size()) break;
     BucketPlan other = best;
-    other.shardings[replica] = shard_spread(plan.sequences[replica], inputs.mesh.cp, spreads[next[replica]++]);
+    other.shardings[replica] = shard_spread(plan.sequences[replica], inputs.mesh.cp, spreads[next[replica]++], pairs);
     if (other.shardings[replica] == best.shardings[replica]) continue;
-    auto others = traffic_of(inputs, other, budget.effort);
+    auto others = traffic_of(inputs, other, budget.only_rules);
     if (*std::max_element(others.begin(), others.end()) >= *busiest) continue;
     best = std::move(other);
     traffic = std::move(others);
   }
   return best.shardings;
+}
+
+OwnedTiles place_owned(const PlanInputs& inputs, const BucketPlan& plan) {
+  BucketPlan owned = plan;
+  owned.shardings = search_owners(inputs, plan);
+  const auto nodes = pool_nodes(inputs, plan.bucket.pool);
+  const auto fewer = [](const Mask& a, const Mask& b) { return a.layers < b.layers; };
+  const auto main = std::max_element(inputs.masks.begin(), inputs.masks.end(), fewer) - inputs.masks.begin();
+  PooledTiling pool = pool_of(inputs, owned, inputs.masks[main], nodes, inputs.effort);
+  pool.owners = inputs.mesh.cp > 1 && inputs.effort != Effort::fast;
+  PooledTiles placed = tile_pooled(pool);
+  owned.shardings = std::move(placed.shardings);
+  OwnedTiles result;
+  for (std::ptrdiff_t mask = 0; mask < std::ssize(inputs.masks); ++mask)
+    result.tiles.push_back(mask == main ? std::move(placed.tiles)
+                                        : place_pooled(inputs, owned, inputs.masks[mask], inputs.effort).tiles);
+  result.shardings = std::move(owned.shardings);
+  return result;
 }
 
 }  // namespace equipoise

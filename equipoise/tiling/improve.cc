@@ -19,6 +19,9 @@ constexpr int64_t part_of_tries = 12;
 constexpr int64_t other_of_tries = 4;
 /// A member gives back at most so many slices.
 constexpr int64_t most_returns = 4;
+/// Where owners may change, one of so many tries changes them; a text has at most so many pieces for each rank.
+constexpr int64_t owner_tries = 20;
+constexpr int64_t most_pieces = 4;
 /// An early exchange may raise the sum by up to this part of it.
 constexpr int64_t patience_part = 600;
 /// The reference of pressures is renewed where the busiest has less than this part of it, each so many tries.
@@ -26,9 +29,10 @@ constexpr int64_t renew_tries = 256;
 
 constexpr int64_t one = 1 << 16;
 
-/// Gives back what a try changed.
+/// Gives back what a try changed: who computes rows of a column, or who owns rows of a text.
 struct Undo {
-  int64_t column = 0;
+  bool owner = false;
+  int64_t place = 0;
   Range rows;
   MemberId from;
 };
@@ -39,6 +43,7 @@ struct Search {
   std::vector<std::vector<int64_t>> owned = {};  ///< by member: columns of segments that it owns with others
   std::vector<int64_t> traffic = {};             ///< by member, of which the pressures speak
   std::vector<int64_t> pressure = {};            ///< by member
+  int64_t busiest = 0;                           ///< the member with the most traffic
   int64_t total = 0;
   int64_t reference = 1;  ///< traffic of pressure `one`
   SplitMix64 rng = {};
@@ -58,6 +63,10 @@ int64_t pressure_of(const Search& search, int64_t traffic_ps) {
 
 int64_t traffic(const Search& search, int64_t member) { return search.board.tally(MemberId{member}).traffic_ps; }
 
+int64_t busiest_of(const Search& search) {
+  return std::max_element(search.traffic.begin(), search.traffic.end()) - search.traffic.begin();
+}
+
 /// Renews all pressures, with the busiest member as reference.
 void renew(Search& search) {
   search.reference = std::max<int64_t>(1, most_traffic_ps(search.board));
@@ -67,6 +76,7 @@ void renew(Search& search) {
     search.pressure[m] = pressure_of(search, search.traffic[m]);
     search.total += search.pressure[m];
   }
+  search.busiest = busiest_of(search);
 }
 
 /// Brings the pressure of one member up to date.
@@ -80,57 +90,59 @@ void update(Search& search, MemberId member) {
   search.total += pressure;
 }
 
-/// A slice changes hands; all whose traffic changes are brought up to date.
+/// Brings all owners of a column's sequence up to date.
+void update_owners(Search& search, int64_t column) {
+  const int64_t cp = search.board.pool().cp;
+  const int64_t first = search.board.text_of(column).replica_in_pool * cp;
+  for (int64_t owner = first; owner < first + cp; ++owner) update(search, MemberId{owner});
+}
+
+/// Rows of one slice change hands; all whose traffic changes are brought up to date.
 void give(Search& search, int64_t column, Range rows, MemberId to) {
   Board& board = search.board;
-  const MemberId from = board.slice_at(column, rows.begin).member;
+  const MemberId from = board.slices(column)[board.slice_at(column, rows.begin)].member;
   board.give(column, rows, to);
   update(search, from);
   update(search, to);
-  const Text& text = board.text_of(column);
-  for (int64_t p = text.first_piece; p < text.end_piece; ++p) update(search, board.pieces()[p].owner);
-  search.undo.push_back({column, rows, from});
+  update_owners(search, column);
+  search.undo.push_back({false, column, rows, from});
+}
+
+/// Rows of one piece change their owner.
+void set_owner(Search& search, int64_t text, Range rows, MemberId to) {
+  Board& board = search.board;
+  const int64_t column = text * board.pool().heads.kv;
+  const MemberId from = board.piece_at(column, rows.begin).owner;
+  board.set_owner(text, rows, to);
+  for (int64_t c = column; c < column + board.pool().heads.kv; ++c)
+    for (const auto& need : board.needs(c)) update(search, need.member);
+  update_owners(search, column);
+  search.undo.push_back({true, text, rows, from});
 }
 
 void undo_all(Search& search) {
   std::vector<Undo> steps;
   steps.swap(search.undo);
-  for (auto step = steps.rbegin(); step != steps.rend(); ++step) give(search, step->column, step->rows, step->from);
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step)
+    (step->owner ? set_owner : give)(search, step->place, step->rows, step->from);
   search.undo.clear();
 }
 
-/// The busiest member; sometimes the busiest of four.
+/// The busiest member; sometimes the busiest of three.
 int64_t choose_busy(Search& search) {
-  const int64_t members = search.board.members();
-  int64_t busy = search.below(members);
-  const bool any = search.below(other_of_tries) == 0;
-  for (int64_t i = 0; i < (any ? 3 : members); ++i) {
-    const int64_t other = any ? search.below(members) : i;
-    if (traffic(search, other) > traffic(search, busy)) busy = other;
+  if (search.below(other_of_tries) > 0) return search.busiest;
+  int64_t busy = search.below(search.board.members());
+  for (int64_t i = 0; i < 2; ++i) {
+    const int64_t other = search.below(search.board.members());
+    if (search.traffic[other] > search.traffic[busy]) busy = other;
   }
   return busy;
 }
 
-/// A slice, and the rows around it that lie together and have the same member, whoever owns them.
 struct Pick {
   int64_t column = 0;
   Slice slice;
-  Range run;
 };
-
-Pick pick_at(const Board& board, int64_t column, int64_t index) {
-  const auto slices = board.slices(column);
-  const auto follows = [&](int64_t i) {
-    return slices[i].member == slices[index].member && slices[i - 1].member == slices[index].member &&
-           slices[i - 1].rows.end() == slices[i].rows.begin;
-  };
-  int64_t first = index;
-  while (first > 0 && follows(first)) --first;
-  int64_t last = index;
-  while (last + 1 < std::ssize(slices) && follows(last + 1)) ++last;
-  const int64_t begin = slices[first].rows.begin;
-  return {column, slices[index], {begin, slices[last].rows.end() - begin}};
-}
 
 /// A random slice of a member in a random column of its own.
 std::optional<Pick> pick_of(Search& search, MemberId member) {
@@ -140,8 +152,8 @@ std::optional<Pick> pick_of(Search& search, MemberId member) {
   const auto slices = search.board.slices(column);
   const int64_t start = search.below(std::ssize(slices));
   for (int64_t i = 0; i < std::ssize(slices); ++i) {
-    const int64_t index = (start + i) % std::ssize(slices);
-    if (slices[index].member == member) return pick_at(search.board, column, index);
+    const Slice& slice = slices[(start + i) % std::ssize(slices)];
+    if (slice.member == member) return Pick{column, slice};
   }
   return std::nullopt;
 }
@@ -152,38 +164,22 @@ std::optional<Pick> pick_for(Search& search, int64_t busy) {
   if (owned.empty() || search.below(4) == 0) return pick_of(search, MemberId{busy});
   const int64_t column = owned[search.below(std::ssize(owned))];
   const auto slices = search.board.slices(column);
-  return pick_at(search.board, column, search.below(std::ssize(slices)));
+  return Pick{column, slices[search.below(std::ssize(slices))]};
 }
 
-/// Work of rows of one run on a member.
-int64_t work_of(const Board& board, int64_t column, Range rows, MemberId member) {
-  int64_t work = 0;
-  for (int64_t row = rows.begin; row < rows.end();) {
-    const Slice& slice = board.slice_at(column, row);
-    const int64_t end = std::min(rows.end(), slice.rows.end());
-    work += board.work(slice.piece, {row, end - row}, member);
-    row = end;
-  }
-  return work;
-}
-
-/// Gives rows of one run, slice by slice; false where the member's cap would be passed.
-bool give_run(Search& search, int64_t column, Range rows, MemberId to) {
-  for (int64_t row = rows.begin; row < rows.end();) {
-    const Slice& slice = search.board.slice_at(column, row);
-    const Range part{row, std::min(rows.end(), slice.rows.end()) - row};
-    if (!meets_cap(search.board, column, slice.piece, part, to)) return false;
-    give(search, column, part, to);
-    row = part.end();
-  }
-  return true;
-}
-
-/// The owner of the slice, or for the whole run one who has keys of the column, or anybody.
+/// Whoever owns a random row of the slice, for the rows that it owns; or for all of it one who has keys of the column,
+/// or anybody.
 MemberId choose_taker(Search& search, Pick& pick) {
   const auto needs = search.board.needs(pick.column);
   switch (search.below(4)) {
-    case 0: pick.run = pick.slice.rows; return search.board.pieces()[pick.slice.piece].owner;
+    case 0: {
+      Range& rows = pick.slice.rows;
+      const OwnedRows& piece = search.board.piece_at(pick.column, rows.begin + search.below(rows.length));
+      const int64_t begin = std::max(rows.begin, piece.rows.begin);
+      rows = {begin, std::min(rows.end(), piece.rows.end()) - begin};
+      pick.slice.work_ns = search.board.work(pick.column, rows, pick.slice.member);
+      return piece.owner;
+    }
     case 1: return MemberId{search.below(search.board.members())};
     default: return needs[search.below(std::ssize(needs))].member;
   }
@@ -193,24 +189,25 @@ int64_t room(const Search& search, MemberId member) {
   return search.capacity[member.value] - search.board.tally(member).work_ns;
 }
 
-/// The whole run, or sometimes a random part of the slice's top or bottom.
+/// All rows, or sometimes a random part at the slice's top or bottom.
 Range choose_rows(Search& search, const Pick& pick) {
   const Slice& slice = pick.slice;
-  if (search.below(part_of_tries) > 0) return pick.run;
+  if (search.below(part_of_tries) > 0) return slice.rows;
   const int64_t work = slice.work_ns * (1 + search.below(7)) / 8;
-  return search.below(2) == 0 ? top_rows(search.board, slice, work, slice.member)
-                              : bottom_rows(search.board, slice, work, slice.member);
+  return search.below(2) == 0 ? top_rows(search.board, pick.column, slice, work, slice.member)
+                              : bottom_rows(search.board, pick.column, slice, work, slice.member);
 }
 
 /// The rows of a slice just above `work_ns`, from its top or bottom.
-Range rows_above(Search& search, const Slice& slice, int64_t work_ns) {
+Range rows_above(Search& search, const Pick& pick, int64_t work_ns) {
+  const Slice& slice = pick.slice;
   const int64_t block = row_block(search.board.pool());
   if (search.below(2) == 0) {
-    const Range rows = top_rows(search.board, slice, work_ns, slice.member);
+    const Range rows = top_rows(search.board, pick.column, slice, work_ns, slice.member);
     const int64_t begin = std::max(slice.rows.begin, (rows.begin - 1) / block * block);
     return {begin, slice.rows.end() - begin};
   }
-  const Range rows = bottom_rows(search.board, slice, work_ns, slice.member);
+  const Range rows = bottom_rows(search.board, pick.column, slice, work_ns, slice.member);
   const int64_t end = std::min(slice.rows.end(), (rows.end() / block + 1) * block);
   return {slice.rows.begin, end - slice.rows.begin};
 }
@@ -223,11 +220,12 @@ bool make_room(Search& search, MemberId taker, MemberId giver, int64_t column, i
     if (!pick || pick->column == column) continue;
     const int64_t missing = work_ns - room(search, taker);
     const int64_t allowed = room(search, giver) + work_ns;
-    const int64_t run = work_of(board, pick->column, pick->run, giver);
-    const bool whole = run <= missing || (run <= allowed && search.below(2) == 0);
-    const Range rows = whole ? pick->run : rows_above(search, pick->slice, missing);
-    if (!whole && board.work(pick->slice.piece, rows, giver) > allowed) continue;
-    if (!give_run(search, pick->column, rows, giver)) return false;
+    const int64_t all = board.work(pick->column, pick->slice.rows, giver);
+    const bool whole = all <= missing || (all <= allowed && search.below(2) == 0);
+    const Range rows = whole ? pick->slice.rows : rows_above(search, *pick, missing);
+    if (!whole && board.work(pick->column, rows, giver) > allowed) continue;
+    if (!meets_cap(board, pick->column, rows, giver)) return false;
+    give(search, pick->column, rows, giver);
   }
   return room(search, taker) >= work_ns;
 }
@@ -242,10 +240,50 @@ bool exchange(Search& search) {
   if (giver == taker) return false;
   const Range rows = choose_rows(search, *pick);
   if (rows.length == 0) return false;
-  const int64_t work = work_of(board, pick->column, rows, taker);
+  const int64_t work = board.work(pick->column, rows, taker);
   if (!make_room(search, taker, giver, pick->column, work)) return false;
-  if (!give_run(search, pick->column, rows, taker)) return false;
+  if (!meets_cap(board, pick->column, rows, taker)) return false;
+  give(search, pick->column, rows, taker);
   return room(search, taker) >= 0 && room(search, giver) >= 0;
+}
+
+/// Some of the first or last rows of a piece.
+Range end_of(Search& search, Range rows, int64_t count) {
+  return search.below(2) == 0 ? Range{rows.begin, count} : Range{rows.end() - count, count};
+}
+
+/// Whether all who have keys of a text have room for the queries of one row block.
+bool keys_fit(const Board& board, int64_t text) {
+  const PooledTiling& pool = board.pool();
+  if (pool.exchange_bytes == no_limit) return true;
+  const int64_t room = pool.exchange_bytes - query_bytes(pool, row_block(pool));
+  for (int64_t column = text * pool.heads.kv; column < (text + 1) * pool.heads.kv; ++column)
+    for (const auto& need : board.needs(column))
+      if (board.tally(need.member).key_bytes > room) return false;
+  return true;
+}
+
+/// Two owners of a text change equal numbers of rows; whether they did.
+bool exchange_owners(Search& search) {
+  Board& board = search.board;
+  const int64_t busy = choose_busy(search);
+  if (search.owned[busy].empty()) return false;
+  const int64_t kv = board.pool().heads.kv;
+  const int64_t text = search.owned[busy][search.below(std::ssize(search.owned[busy]))] / kv;
+  const auto& pieces = board.texts()[text].pieces;
+  if (std::ssize(pieces) > most_pieces * board.pool().cp) return false;
+  const OwnedRows a = pieces[search.below(std::ssize(pieces))];
+  const OwnedRows b = pieces[search.below(std::ssize(pieces))];
+  if (a.owner.value != busy || b.owner.value == busy) return false;
+  const int64_t most = std::min(a.rows.length, b.rows.length);
+  const int64_t block = row_block(board.pool());
+  const int64_t part = search.below(4) == 0 ? most : most * (1 + search.below(15)) / 16 / block * block;
+  if (part == 0) return false;
+  const Range from_a = end_of(search, a.rows, part);
+  const Range from_b = end_of(search, b.rows, part);
+  set_owner(search, text, from_a, b.owner);
+  set_owner(search, text, from_b, a.owner);
+  return keys_fit(board, text);
 }
 
 Search begin_search(Board& board, std::span<const int64_t> capacity_ns) {
@@ -255,9 +293,9 @@ Search begin_search(Board& board, std::span<const int64_t> capacity_ns) {
   search.traffic.resize(board.members());
   for (int64_t column = 0; column < board.columns(); ++column) {
     const Text& text = board.text_of(column);
-    if (text.end_piece - text.first_piece < 2) continue;
-    for (int64_t p = text.first_piece; p < text.end_piece; ++p) {
-      auto& columns = search.owned[board.pieces()[p].owner.value];
+    if (text.pieces.size() < 2) continue;
+    for (const OwnedRows& piece : board.pieces_of(column)) {
+      auto& columns = search.owned[piece.owner.value];
       if (columns.empty() || columns.back() != column) columns.push_back(column);
     }
   }
@@ -273,17 +311,20 @@ int64_t most_traffic_ps(const Board& board) {
   return most;
 }
 
-void improve(Board& board, std::span<const int64_t> capacity_ns, int64_t tries) {
-  const auto is_shared = [](const Text& text) { return text.end_piece - text.first_piece > 1; };
+void improve(Board& board, std::span<const int64_t> capacity_ns, int64_t tries, bool owners) {
+  const auto is_shared = [](const Text& text) { return text.pieces.size() > 1; };
   if (std::none_of(board.texts().begin(), board.texts().end(), is_shared)) return;
   Search search = begin_search(board, capacity_ns);
   for (int64_t i = 0; i < tries; ++i) {
     if (i % renew_tries == 0) renew(search);
     const int64_t before = search.total;
     search.undo.clear();
-    const bool made = exchange(search);
+    const bool made = owners && search.below(owner_tries) == 0 ? exchange_owners(search) : exchange(search);
     const int64_t patience = before / patience_part * (tries - i) / tries * search.below(1024) / 1024;
-    if (!made || search.total >= before + patience) undo_all(search);
+    if (!made || search.total >= before + patience)
+      undo_all(search);
+    else
+      search.busiest = busiest_of(search);
   }
 }
 

@@ -37,27 +37,36 @@ int64_t end_of_tile(Round& round, int64_t begin, int64_t end, int64_t block) {
   return cut;
 }
 
-/// One tile for each slice away from its owner, or several in several rounds.
-std::vector<Tile> deal_rounds(const Board& board) {
+/// Appends the rows that a member computes for another, as one tile, or several in several rounds.
+void deal_rows(const Board& board, int64_t column, Range rows, MemberId member, Round& round,
+               std::vector<Tile>& tiles) {
   const int64_t group = board.pool().heads.group();
+  for (int64_t begin = rows.begin, end = 0; begin < rows.end(); begin = end) {
+    end = end_of_tile(round, begin, rows.end(), row_block(board.pool()));
+    tiles.push_back({.replica_in_pool = board.text_of(column).replica_in_pool,
+                     .segment = board.text_of(column).segment,
+                     .q_begin = begin,
+                     .q_length = end - begin,
+                     .head_begin = board.kv_head_of(column) * group,
+                     .heads = group,
+                     .member = member,
+                     .round = round.number});
+  }
+}
+
+/// Tiles of the rows of each slice that its member does not own.
+std::vector<Tile> deal_rounds(const Board& board) {
   std::vector<Round> rounds = first_rounds(board);
   std::vector<Tile> tiles;
   for (int64_t column = 0; column < board.columns(); ++column)
-    for (const Slice& slice : board.slices(column)) {
-      if (board.pieces()[slice.piece].owner == slice.member) continue;
-      Round& round = rounds[slice.member.value];
-      for (int64_t begin = slice.rows.begin, end = 0; begin < slice.rows.end(); begin = end) {
-        end = end_of_tile(round, begin, slice.rows.end(), row_block(board.pool()));
-        tiles.push_back({.replica_in_pool = board.text_of(column).replica_in_pool,
-                         .segment = board.text_of(column).segment,
-                         .q_begin = begin,
-                         .q_length = end - begin,
-                         .head_begin = board.kv_head_of(column) * group,
-                         .heads = group,
-                         .member = slice.member,
-                         .round = round.number});
+    for (const Slice& slice : board.slices(column))
+      for (int64_t row = slice.rows.begin; row < slice.rows.end();) {
+        const OwnedRows& piece = board.piece_at(column, row);
+        const int64_t end = std::min(slice.rows.end(), piece.rows.end());
+        if (piece.owner != slice.member)
+          deal_rows(board, column, {row, end - row}, slice.member, rounds[slice.member.value], tiles);
+        row = end;
       }
-    }
   return tiles;
 }
 
@@ -106,6 +115,20 @@ std::vector<Tile> make_tiles(const Board& board) {
   });
   std::sort(tiles.begin(), tiles.end());
   return tiles;
+}
+
+std::vector<Sharding> shardings_of(const Board& board) {
+  const PooledTiling& pool = board.pool();
+  std::vector<Sharding> shardings(pool.shardings.begin(), pool.shardings.end());
+  for (const Text& text : board.texts()) {
+    auto& pieces = shardings[text.replica_in_pool].pieces;
+    std::erase_if(pieces, [&](const ShardPiece& piece) { return piece.segment == text.segment; });
+    for (const OwnedRows& owned : text.pieces)
+      pieces.push_back(
+          {text.segment, owned.rows.begin, owned.rows.length, owned.owner.value - text.replica_in_pool * pool.cp});
+  }
+  for (Sharding& sharding : shardings) std::sort(sharding.pieces.begin(), sharding.pieces.end());
+  return shardings;
 }
 
 }  // namespace equipoise

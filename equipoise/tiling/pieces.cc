@@ -6,23 +6,26 @@ namespace equipoise {
 
 std::vector<HomePiece> list_pieces(const PooledTiling& pool) {
   std::vector<HomePiece> pieces;
-  for (size_t r = 0; r < pool.shardings.size(); ++r)
+  for (size_t r = 0; r < pool.shardings.size(); ++r) {
+    const auto replica = static_cast<int64_t>(r);
+    const int64_t share_tokens = pool.sequences[r].tokens() / pool.cp;
     for (const ShardPiece& piece : pool.shardings[r].pieces) {
-      const auto replica = static_cast<int64_t>(r);
       HomePiece home{.replica_in_pool = replica,
                      .segment = piece.segment,
                      .length_tokens = pool.sequences[r].segments[piece.segment].length_tokens,
                      .rows = {piece.begin_tokens, piece.length_tokens},
                      .kept = {piece.begin_tokens, piece.length_tokens},
-                     .owner = MemberId{replica * pool.cp + piece.cp_rank}};
-      home.home_ns = rows_work(pool, home, home.rows, pool.heads.kv);
+                     .owner = MemberId{replica * pool.cp + piece.cp_rank},
+                     .share_tokens = share_tokens};
+      home.home_ns = rows_work(pool, home.length_tokens, home.rows, pool.heads.kv);
       pieces.push_back(home);
     }
+  }
   return pieces;
 }
 
-int64_t rows_work(const PooledTiling& pool, const HomePiece& piece, Range rows, int64_t kv_heads) {
-  return entry_time({pool.cost, pool.mask, pool.heads, pool.grid_rows}, rows, piece.length_tokens,
+int64_t rows_work(const PooledTiling& pool, int64_t length_tokens, Range rows, int64_t kv_heads) {
+  return entry_time({pool.cost, pool.mask, pool.heads, pool.grid_rows}, rows, length_tokens,
                     kv_heads * pool.heads.group())
       .total();
 }

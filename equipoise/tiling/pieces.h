@@ -18,7 +18,8 @@ struct HomePiece {
   Range rows;
   Range kept;  ///< the first of `rows`: those that stay unless their owner is overloaded; the others float
   MemberId owner;
-  int64_t home_ns = 0;  ///< work of all rows and heads, as one kernel entry
+  int64_t share_tokens = 0;  ///< of a rank in the sequence
+  int64_t home_ns = 0;       ///< work of all rows and heads, as one kernel entry
 };
 
 /// Rows of one piece and one KV head (with its query heads) that leave their owner.
@@ -31,8 +32,8 @@ struct Column {
 /// All pieces of the pool, by (replica, segment, begin). Nothing floats yet.
 std::vector<HomePiece> list_pieces(const PooledTiling& pool);
 
-/// Work of some rows of a piece for `kv_heads` KV heads with all their query heads, as one kernel entry.
-int64_t rows_work(const PooledTiling& pool, const HomePiece& piece, Range rows, int64_t kv_heads);
+/// Work of some rows of a segment for `kv_heads` KV heads with all their query heads, as one kernel entry.
+int64_t rows_work(const PooledTiling& pool, int64_t length_tokens, Range rows, int64_t kv_heads);
 
 /// Bytes of the queries of some rows for one KV head.
 int64_t query_bytes(const PooledTiling& pool, int64_t rows);

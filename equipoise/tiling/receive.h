@@ -21,12 +21,12 @@ enum class HandOut {
 /// Cost: O((columns + members) * columns).
 void hand_out(Board& board, std::vector<int64_t>& capacity_ns, HandOut order);
 
-/// The longest run of rows at the top (or bottom) of a slice that is at most `work_ns` for the given member, cut at
-/// row blocks; empty if not even one block is.
-Range top_rows(const Board& board, const Slice& slice, int64_t work_ns, MemberId member);
-Range bottom_rows(const Board& board, const Slice& slice, int64_t work_ns, MemberId member);
+/// The most rows at the top (or bottom) of a slice that take at most `work_ns` of the given member, cut at row blocks;
+/// empty if not even one block does.
+Range top_rows(const Board& board, int64_t column, const Slice& slice, int64_t work_ns, MemberId member);
+Range bottom_rows(const Board& board, int64_t column, const Slice& slice, int64_t work_ns, MemberId member);
 
 /// Whether a member's received keys, with those of these rows, leave room for the queries of one row block.
-bool meets_cap(const Board& board, int64_t column, int64_t piece, Range rows, MemberId member);
+bool meets_cap(const Board& board, int64_t column, Range rows, MemberId member);
 
 }  // namespace equipoise

@@ -15,12 +15,12 @@ constexpr int64_t worth_entries = 4;
 int64_t cut_row(const PooledTiling& pool, const HomePiece& piece, int64_t level) {
   const int64_t cut = std::clamp(level * row_block(pool), piece.kept.begin, piece.kept.end());
   if (cut == piece.kept.begin || cut == piece.kept.end()) return cut;
-  const int64_t leaves = rows_work(pool, piece, {cut, piece.kept.end() - cut}, pool.heads.kv);
+  const int64_t leaves = rows_work(pool, piece.length_tokens, {cut, piece.kept.end() - cut}, pool.heads.kv);
   return leaves < worth_entries * entry_work(pool) ? piece.kept.end() : cut;
 }
 
 int64_t kept_work(const PooledTiling& pool, const HomePiece& piece, int64_t cut, int64_t kv_heads) {
-  return rows_work(pool, piece, {piece.kept.begin, cut - piece.kept.begin}, kv_heads);
+  return rows_work(pool, piece.length_tokens, {piece.kept.begin, cut - piece.kept.begin}, kv_heads);
 }
 
 /// Work that stays when all pieces are cut at a level. `whole` is each piece's uncut work.
@@ -51,17 +51,23 @@ int64_t heads_cut_low(const PooledTiling& pool, const HomePiece& piece, int64_t 
 
 }  // namespace
 
-std::vector<Column> float_columns(const PooledTiling& pool, std::span<HomePiece> pieces, int64_t kept_ppm) {
-  const int64_t block = row_block(pool);
+std::vector<Column> float_columns(const PooledTiling& pool, std::span<HomePiece> pieces, const Kept& kept) {
   std::vector<Column> columns;
-  for (size_t i = 0; i < pieces.size(); ++i) {
-    HomePiece& piece = pieces[i];
-    const bool long_segment = 2 * piece.length_tokens * pool.cp > pool.sequences[piece.replica_in_pool].tokens();
-    if (piece.rows.length == piece.length_tokens || !long_segment) continue;
-    const int64_t kept = round_up(mul_div(piece.length_tokens, kept_ppm, ppm_one), block);
-    const int64_t cut = std::clamp(kept, piece.rows.begin, piece.rows.end());
-    piece.kept.length = cut - piece.rows.begin;
-    append_columns(static_cast<int64_t>(i), {0, pool.heads.kv}, {cut, piece.rows.end() - cut}, columns);
+  for (size_t first = 0, end = 0; first < pieces.size(); first = end) {
+    const HomePiece& head = pieces[first];
+    for (end = first; end < pieces.size() && pieces[end].replica_in_pool == head.replica_in_pool &&
+                      pieces[end].segment == head.segment;)
+      ++end;
+    const bool long_segment = 2 * head.length_tokens > head.share_tokens;
+    if (end - first == 1 || !long_segment) continue;
+    const bool on_all = static_cast<int64_t>(end - first) >= pool.cp;
+    const int64_t part = mul_div(head.length_tokens, on_all ? kept.on_all_ppm : kept.on_few_ppm, ppm_one);
+    for (size_t i = first; i < end; ++i) {
+      HomePiece& piece = pieces[i];
+      const int64_t cut = std::clamp(round_up(part, row_block(pool)), piece.rows.begin, piece.rows.end());
+      piece.kept.length = cut - piece.rows.begin;
+      append_columns(static_cast<int64_t>(i), {0, pool.heads.kv}, {cut, piece.rows.end() - cut}, columns);
+    }
   }
   return columns;
 }
@@ -73,7 +79,7 @@ std::vector<Column> release_columns(const PooledTiling& pool, std::span<const Ho
   std::vector<int64_t> whole;
   for (const int64_t index : home) {
     longest = std::max(longest, pieces[index].kept.end());
-    whole.push_back(rows_work(pool, pieces[index], pieces[index].kept, kv));
+    whole.push_back(rows_work(pool, pieces[index].length_tokens, pieces[index].kept, kv));
   }
   // At level 0 nothing stays; find the highest level that suffices.
   int64_t level = 0;

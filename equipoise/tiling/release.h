@@ -7,11 +7,18 @@
 
 namespace equipoise {
 
+/// Which first rows of long segments stay with their owners: of those that lie on all ranks of their context group, and
+/// of those on fewer.
+struct Kept {
+  int64_t on_all_ppm = 0;
+  int64_t on_few_ppm = 0;
+};
+
 /// The rows above a part of long segments (longer than half of a rank's share) that lie on several ranks: as columns,
 /// and taken off what their pieces keep. Whoever takes them, their owner or another, one KV head at a time, needs that
 /// head's keys once for many rows; if only overloaded owners gave, every column would be short and its keys travel for
-/// few rows. `kept_ppm` of a segment's rows stay.
-std::vector<Column> float_columns(const PooledTiling& pool, std::span<HomePiece> pieces, int64_t kept_ppm);
+/// few rows.
+std::vector<Column> float_columns(const PooledTiling& pool, std::span<HomePiece> pieces, const Kept& kept);
 
 /// The columns that one member gives up so that the rest of its home work is at most `capacity_ns`: the last rows of
 /// its pieces, above one common position that a binary search finds, so that the fewest rows leave. The last row block

@@ -22,10 +22,13 @@ constexpr int64_t slack_ppm = 10'000;
 /// A rule of handing out, and the rows of long segments that stay with their owners.
 struct Rule {
   HandOut order;
-  int64_t kept_ppm;
+  Kept kept;
 };
 
-constexpr Rule rules[] = {{HandOut::from_longest_prefix, 300'000}, {HandOut::to_largest_spare, 300'000}};
+constexpr Rule rules[] = {{HandOut::from_longest_prefix, {0, 300'000}},
+                          {HandOut::from_longest_prefix, {300'000, 300'000}},
+                          {HandOut::to_largest_spare, {0, 300'000}},
+                          {HandOut::from_longest_prefix, {0, 0}}};
 
 /// How much is searched: rules tried, random exchanges for each member before the best rule is chosen, and after.
 struct Budget {
@@ -34,11 +37,12 @@ struct Budget {
   int64_t tries_after = 0;
 };
 
-Budget budget_of(Effort effort) {
-  switch (effort) {
+Budget budget_of(const PooledTiling& pool) {
+  if (pool.only_rules) return {.rules = 2, .tries_before = 0, .tries_after = 0};
+  switch (pool.effort) {
     case Effort::fast: return {.rules = 1, .tries_before = 0, .tries_after = 0};
-    case Effort::normal: return {.rules = 2, .tries_before = 0, .tries_after = 120};
-    case Effort::thorough: return {.rules = 2, .tries_before = 500, .tries_after = 1200};
+    case Effort::normal: return {.rules = 3, .tries_before = 0, .tries_after = 110};
+    case Effort::thorough: return {.rules = 4, .tries_before = 250, .tries_after = 1100};
   }
   return {};
 }
@@ -53,9 +57,9 @@ int64_t slowest_of(const PooledTiling& pool, std::span<const int64_t> work) {
   return slowest;
 }
 
-/// Predicted attention of the slowest member with the given tiles.
-int64_t slowest_with(const PooledTiling& pool, std::span<const Tile> tiles) {
-  const auto items = attention_work(pool.sequences, pool.shardings, tiles, pool.heads, pool.cp);
+/// Predicted attention of the slowest member with the given owners and tiles.
+int64_t slowest_with(const PooledTiling& pool, std::span<const Sharding> shardings, std::span<const Tile> tiles) {
+  const auto items = attention_work(pool.sequences, shardings, tiles, pool.heads, pool.cp);
   const auto members = static_cast<int64_t>(pool.shardings.size()) * pool.cp;
   std::vector<int64_t> work;
   for (const PassTime& time :
@@ -89,17 +93,23 @@ std::vector<int64_t> capacities(const PooledTiling& pool, std::span<const int64_
   return capacity;
 }
 
+bool is_level(const std::vector<int64_t>& work, const std::vector<int64_t>& capacity) {
+  for (size_t m = 0; m < work.size(); ++m)
+    if (work[m] > capacity[m]) return false;
+  return true;
+}
+
 /// All rows that leave their owners by one rule, sorted by piece: what floats, and what overloaded members release.
 std::vector<Column> open_columns(const PooledTiling& pool, std::span<HomePiece> pieces,
-                                 std::span<const int64_t> capacity, int64_t kept_ppm) {
-  std::vector<Column> columns = float_columns(pool, pieces, kept_ppm);
+                                 std::span<const int64_t> capacity, const Kept& floors) {
+  std::vector<Column> columns = float_columns(pool, pieces, floors);
   std::vector<std::vector<int64_t>> by_member(capacity.size());
   std::vector<int64_t> kept(capacity.size(), call_work(pool));
   for (size_t i = 0; i < pieces.size(); ++i) {
     const HomePiece& piece = pieces[i];
     by_member[piece.owner.value].push_back(static_cast<int64_t>(i));
     kept[piece.owner.value] +=
-        piece.kept == piece.rows ? piece.home_ns : rows_work(pool, piece, piece.kept, pool.heads.kv);
+        piece.kept == piece.rows ? piece.home_ns : rows_work(pool, piece.length_tokens, piece.kept, pool.heads.kv);
   }
   for (size_t m = 0; m < capacity.size(); ++m) {
     if (kept[m] <= capacity[m]) continue;
@@ -121,7 +131,7 @@ struct Placed {
 
 Placed place(const PooledTiling& pool, std::vector<HomePiece> pieces, const std::vector<int64_t>& capacity,
              const Rule& rule) {
-  const auto open = open_columns(pool, pieces, capacity, rule.kept_ppm);
+  const auto open = open_columns(pool, pieces, capacity, rule.kept);
   const std::span<const HomePiece> shown = pieces;  // stays valid where the pieces are moved
   Placed placed{std::move(pieces), Board(pool, shown, open), capacity};
   hand_out(placed.board, placed.capacity, rule.order);
@@ -130,11 +140,11 @@ Placed place(const PooledTiling& pool, std::vector<HomePiece> pieces, const std:
 
 /// The best of the rules, improved as far as the budget goes.
 Placed search(const PooledTiling& pool, const std::vector<HomePiece>& home, const std::vector<int64_t>& capacity) {
-  const Budget budget = budget_of(pool.effort);
+  const Budget budget = budget_of(pool);
   const auto members = static_cast<int64_t>(capacity.size());
   const auto try_rule = [&](const Rule& rule) {
     Placed placed = place(pool, home, capacity, rule);
-    improve(placed.board, placed.capacity, budget.tries_before * members);
+    improve(placed.board, placed.capacity, budget.tries_before * members, pool.owners);
     return placed;
   };
   Placed best = try_rule(rules[0]);
@@ -142,7 +152,7 @@ Placed search(const PooledTiling& pool, const std::vector<HomePiece>& home, cons
     Placed other = try_rule(rules[i]);
     if (most_traffic_ps(other.board) < most_traffic_ps(best.board)) best = std::move(other);
   }
-  improve(best.board, best.capacity, budget.tries_after * members);
+  improve(best.board, best.capacity, budget.tries_after * members, pool.owners);
   return best;
 }
 
@@ -159,15 +169,23 @@ PooledTiles tile_pooled(const PooledTiling& pool) {
   const auto work = home_work(pool, home);
   const auto capacity = capacities(pool, work);
   const int64_t slowest = slowest_of(pool, work);
-  bool level = true;
-  for (size_t m = 0; m < work.size(); ++m) level = level && work[m] <= capacity[m];
-  if (!level) {
+  std::vector<Sharding> shardings(pool.shardings.begin(), pool.shardings.end());
+  if (!is_level(work, capacity)) {
     const Placed placed = search(pool, home, capacity);
     auto tiles = make_tiles(placed.board);
-    const int64_t reached = slowest_with(pool, tiles);
-    if (reached < slowest) return {std::move(tiles), reached, traffic_of(placed.board)};
+    if (pool.owners) shardings = shardings_of(placed.board);
+    const int64_t reached = slowest_with(pool, shardings, tiles);
+    if (reached < slowest) return {std::move(tiles), reached, traffic_of(placed.board), std::move(shardings)};
+    shardings.assign(pool.shardings.begin(), pool.shardings.end());
   }
-  return {{}, slowest, traffic_of(Board(pool, home, {}))};
+  return {{}, slowest, traffic_of(Board(pool, home, {})), std::move(shardings)};
+}
+
+std::vector<int64_t> pooled_traffic(const PooledTiling& pool) {
+  const auto home = list_pieces(pool);
+  const auto work = home_work(pool, home);
+  const auto capacity = capacities(pool, work);
+  return traffic_of(is_level(work, capacity) ? Board(pool, home, {}) : search(pool, home, capacity).board);
 }
 
 }  // namespace equipoise
