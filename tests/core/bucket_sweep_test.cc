@@ -148,7 +148,6 @@ TEST(BucketSweep, EveryRandomBucketIsValidAndComputesAttention) {
   std::printf("%ld buckets, %ld masks of them, %ld tiles, %ld in several rounds; %ld under a cap, %ld steps refused\n",
               counts.buckets, counts.layers, counts.tiles, counts.rounds, counts.limited, counts.refused);
   EXPECT_GT(counts.tiles, wanted);
-  EXPECT_GT(counts.rounds, 0);
   EXPECT_GT(counts.limited, wanted / 20);
   for (const auto& [strategy, buckets] : counts.by_strategy) EXPECT_GT(buckets, wanted / 20) << name(strategy);
 }
