@@ -7,6 +7,7 @@
 #include "bindings/bindings.h"
 #include "equipoise/cost/cost.h"
 #include "equipoise/exchange/program.h"
+#include "equipoise/model/buffers.h"
 #include "equipoise/model/plan_hash.h"
 #include "equipoise/planner/planner.h"
 
@@ -53,14 +54,17 @@ nb::tuple member_rows(const PlanInputs& inputs, const BucketPlan& bucket, int64_
   return nb::make_tuple(to_numpy(std::move(words), 3), rows.owned_rows, rows.padding_rows);
 }
 
-nb::object rank_program(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask, int64_t member,
-                        int64_t step) {
+/// (words, bytes of buffers of a pass, bytes of received rows that a forward keeps).
+nb::tuple rank_program(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask, int64_t member, int64_t step) {
   Row words;
+  HeldBytes held;
   {
     const nb::gil_scoped_release unlocked;
-    words = encode(make_rank_program(inputs, bucket, mask, MemberId{member}, step));
+    const RankProgram program = make_rank_program(inputs, bucket, mask, MemberId{member}, step);
+    words = encode(program);
+    held = buffer_bytes(program, number_bytes(inputs.cost));
   }
-  return to_numpy(std::move(words));
+  return nb::make_tuple(to_numpy(std::move(words)), held.pass, held.kept);
 }
 
 std::pair<int64_t, int64_t> both(const PassTime& time) { return {time.forward_ns, time.backward_ns}; }

@@ -74,7 +74,9 @@ void init_inputs(nb::module_& module) {
   bind_limits(module);
   bind_masks(module);
   nb::class_<CostTable>(module, "CostTable");
-  nb::class_<Hardware>(module, "Hardware").def_ro("name", &Hardware::name);
+  nb::class_<Hardware>(module, "Hardware")
+      .def_ro("name", &Hardware::name)
+      .def_rw("element_bytes", &Hardware::element_bytes);
   nb::class_<PlanInputs>(module, "PlanInputs")
       .def(nb::init<>())
       .def(nb::init<const PlanInputs&>())
@@ -91,6 +93,7 @@ void init_inputs(nb::module_& module) {
           "gradient_sum", [](const PlanInputs& inputs) { return std::string(name(inputs.gradient_sum)); },
           [](PlanInputs& inputs, const std::string& text) { inputs.gradient_sum = parse_gradient_sum(text); })
       .def_rw("grid_rows", &PlanInputs::grid_rows)
+      .def_rw("keep_received", &PlanInputs::keep_received)
       .def_rw("mesh", &PlanInputs::mesh)
       .def_rw("pool", &PlanInputs::pool)
       .def_rw("micro_steps", &PlanInputs::micro_steps)

@@ -20,7 +20,7 @@ constexpr const char* columns =
     "CV: standard deviation over mean of the attention time of a step's sequences, mean\n"
     "chance: imbalance to expect if sequences met in pools at random: 1 + CV sqrt(2 ln(pools) / sequences of a pool)\n"
     "sent, most: bytes that a rank sends in the forward pass of a step, mean; by any rank in any step\n"
-    "held: bytes of received rows that a rank holds at once, forward, the most of any rank in any step\n"
+    "held: bytes of exchange buffers that a rank holds at once, the most of any rank in any step\n"
     "exposed: time of a step in which its slowest pool only exchanges, mean\n"
     "step, a token: predicted time, without pipeline bubbles and gradient reduction\n"
     "A step after which no document is left to arrive is left out, unless it is the first.";

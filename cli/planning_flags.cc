@@ -94,9 +94,11 @@ void add_strategy_options(CLI::App& command, PlanningFlags& flags) {
   add_integer(command, "--repack-window", flags.repack_window, "Global batches repacked together by fixed [1]");
   command.add_option("--dp-sync", flags.dp_sync, "Replicas wait for each other every step or micro_step [step]");
   add_integer(command, "--exchange-bytes", flags.exchange_bytes,
-              "Bytes of received rows that a rank may hold at once, forward [no limit]");
+              "Bytes of exchange buffers that a rank may hold at once [no limit]");
   command.add_option("--speeds", flags.speeds,
                      "Speed of each rank of dp x cp in parts per thousand: 1000,900,... [all 1000]");
+  command.add_flag("--keep-received", flags.keep_received,
+                   "Ranks keep received rows from forward to backward: fewer bytes sent, more held");
   command.add_option("--effort", flags.effort, "Search for pooled tiles: fast, normal or thorough [normal]");
   command.add_option("--gradient-sum", flags.gradient_sum,
                      "fast, or invariant: the same bits whoever computes what, at a price [fast]");
@@ -121,6 +123,7 @@ PlanInputs make_inputs(const PlanningFlags& flags) {
   inputs.speeds_ppt = parse_integers(flags.speeds, "--speeds");
   inputs.effort = parse_effort(flags.effort);
   inputs.gradient_sum = parse_gradient_sum(flags.gradient_sum);
+  inputs.keep_received = flags.keep_received;
   validate(inputs);
   return inputs;
 }

@@ -42,6 +42,7 @@ struct PlanningFlags {
   std::string speeds;
   std::string effort = "normal";
   std::string gradient_sum = "fast";
+  bool keep_received = false;
 };
 
 /// LENGTHS, and what describes the data, the mesh, the model and the machine.

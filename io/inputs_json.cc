@@ -173,6 +173,7 @@ OrderedJson inputs_json(const PlanInputs& inputs) {
           {"effort", name(inputs.effort)},
           {"gradient_sum", name(inputs.gradient_sum)},
           {"grid_rows", inputs.grid_rows},
+          {"keep_received", inputs.keep_received},
           {"cost", cost_json(inputs.cost)}};
 }
 
@@ -197,7 +198,8 @@ PlanInputs read_inputs(Fields fields) {
                       .speeds_ppt = fields.integers("speeds"),
                       .effort = parse_effort(fields.text("effort")),
                       .gradient_sum = parse_gradient_sum(fields.text("gradient_sum")),
-                      .grid_rows = fields.integer("grid_rows")};
+                      .grid_rows = fields.integer("grid_rows"),
+                      .keep_received = fields.flag("keep_received")};
     fields.finish();
     validate(inputs);
     return inputs;

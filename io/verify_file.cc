@@ -108,10 +108,7 @@ void close_ledger(FileCheck& check) {
 
 /// Programs of all members for one mask, alone, together and against the plan.
 Violations check_programs(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask, int64_t step) {
-  std::vector<RankProgram> programs;
-  for (int64_t member = 0; member < inputs.members(); ++member)
-    programs.push_back(make_rank_program(inputs, bucket, mask, MemberId{member}, step));
-  return check_bucket_programs(inputs, bucket, mask, programs);
+  return check_bucket_programs(inputs, bucket, mask, make_rank_programs(inputs, bucket, mask, step));
 }
 
 /// Rounds as the tiles say. Far more rounds than tiles are a mistake that would only fill the memory: they are cut, for
@@ -149,6 +146,7 @@ Violations check_bucket(const PlanInputs& inputs, BucketPlan& bucket, int64_t st
     if (found.empty()) append(check_programs(inputs, bucket, mask, step));
     verdict.programs += inputs.members();
   }
+  if (found.empty()) append(check_memory(inputs, bucket));
   ++verdict.buckets;
   return found;
 }

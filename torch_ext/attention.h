@@ -5,6 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "equipoise/model/buffers.h"
 #include "equipoise/model/rank_program.h"
 
 namespace equipoise {
@@ -20,23 +21,34 @@ struct GroupNames {
 /// Type of log-sum-exp and of sums of gradients: double for double, else float.
 at::ScalarType sum_type(at::ScalarType type);
 
-/// Runs a member's program; all members of the pool must. Requires checked arguments (torch_ext/checks.h).
-/// q [T, Hq, D], k and v [T, Hkv, D], contiguous. Returns out [T, Hq, D] and lse [T, Hq]; padding rows get 0 and -inf.
-/// Errors: std::runtime_error if the communicator fails.
-std::tuple<at::Tensor, at::Tensor> run_forward(const RankProgram& program, const GroupNames& groups,
-                                               const std::tuple<at::Tensor, at::Tensor, at::Tensor>& qkv, double scale);
+/// Bytes of one number where q, k and v are of this type.
+NumberBytes number_bytes(at::ScalarType type);
 
-/// What the backward reads beside q, k and v: grad_out and out [T, Hq, D], lse [T, Hq].
+/// A member's program and what it runs with.
+struct Call {
+  const RankProgram& program;
+  const GroupNames& groups;
+  double scale;
+};
+
+using Tensors = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+
+/// Runs a member's program; all members of the pool must. Requires checked arguments (torch_ext/checks.h).
+/// q [T, Hq, D], k and v [T, Hkv, D], contiguous. Returns out [T, Hq, D] and lse [T, Hq], where padding rows get 0 and
+/// -inf, and what the backward reads with keep_received: uint8 [PassBuffers::kept_bytes], empty without.
+/// Errors: std::runtime_error if the communicator fails.
+Tensors run_forward(const Call& call, const Tensors& qkv);
+
+/// What the backward reads beside q, k and v: grad_out and out [T, Hq, D], lse [T, Hq], and what the forward kept.
 struct Saved {
   at::Tensor grad_out;
   at::Tensor out;
   at::Tensor lse;
+  at::Tensor kept;
 };
 
 /// Returns dq [T, Hq, D], dk and dv [T, Hkv, D]; padding rows get 0. Partial dk and dv travel in the input's type and
 /// are added in its sum type, own first, then by round and member.
-std::tuple<at::Tensor, at::Tensor, at::Tensor> run_backward(const RankProgram& program, const GroupNames& groups,
-                                                            const std::tuple<at::Tensor, at::Tensor, at::Tensor>& qkv,
-                                                            const Saved& saved, double scale);
+Tensors run_backward(const Call& call, const Tensors& qkv, const Saved& saved);
 
 }  // namespace equipoise

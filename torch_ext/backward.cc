@@ -1,56 +1,55 @@
-// Backward of one member: queries, keys, values, outputs, their gradients and log-sum-exp go out again, since the
-// executor kept nothing; dq comes back with its round, dk and dv with the last round that needs their keys. Sums of dk
-// and dv are kept in at least float and rounded once.
-#include <ATen/ops/empty.h>
+// Backward of one member: queries, keys, values, outputs, their gradients and log-sum-exp go out again, or gradients
+// alone where the executor kept the rest; dq comes back with its round, dk and dv with the last round that needs their
+// keys. Sums of dk and dv are kept in at least float and rounded once.
 #include <ATen/ops/zeros.h>
 
 #include "torch_ext/rounds.h"
+#include "torch_ext/workspace.h"
 
 namespace equipoise {
 namespace {
 
 Transfer dispatch(Run& run, int64_t index) {
   const RoundProgram& round = run.program.rounds[index];
-  const std::vector<int64_t> shape = {guest_cells(round), run.program.heads.size};
-  const at::TensorOptions options = run.local.q.options();
-  Queries& guests = run.guests[index];
-  guests = {at::empty(shape, options), at::empty(shape, options), at::empty({shape[0], 1}, run.local.lse.options()),
-            at::empty(shape, options), at::empty(shape, options)};
-  if (!round.queries_move && !round.keys_move) return {};
-
-  Blocks send, receive;
-  add_inputs(run, index, send, receive);
-  for (at::Tensor Queries::* part : {&Queries::out, &Queries::grad_out, &Queries::lse}) {
-    add_sent(send, round.send_queries, run.local.*part, run.program.heads.query);
-    add_guests(receive, round.receive_queries, guests.*part);
+  const bool again = !run.program.keep_received;
+  if (!round.queries_move && !(round.keys_move && again)) return {};
+  Freight freight = freight_of(run.memory, run.memory.places.rounds[index].dispatch);
+  const auto add = [&](at::Tensor Queries::* part) {
+    add_sent(freight.send, round.send_queries, run.local.*part, run.program.heads.query);
+    add_guests(freight.receive, round.receive_queries, run.guests[index].*part);
+  };
+  if (again) {
+    add_inputs(run, index, freight);
+    add(&Queries::out);
+    add(&Queries::lse);
   }
-  return start_transfer(run.dispatch_line, index, send, receive);
+  add(&Queries::grad_out);
+  return start_transfer(run.dispatch_line, index, freight);
 }
 
 /// Gradients of key blocks whose last use was this round, in whichever round they came: one of dk or dv.
-void add_key_gradients(const Run& run, int64_t index, at::Tensor Keys::* part, Blocks& send, Blocks& receive) {
+void add_key_gradients(const Run& run, int64_t index, at::Tensor Keys::* part, Freight& freight) {
   const int64_t kv_heads = run.program.heads.kv;
   const at::ScalarType wire = run.local_keys.k.scalar_type();
   for (const RoundProgram& round : run.program.rounds) {
     for (const ReceiveKeys& block : round.receive_keys)
-      if (block.return_round == index) send.add({block.peer, view(run.arena.*part, cells_of(block)), wire, false});
+      if (block.return_round == index)
+        freight.send.add({block.peer, view(run.arena.*part, cells_of(block)), wire, false});
     for (const SendBlock& block : round.send_keys)
       if (block.return_round == index)
-        receive.add({block.peer, view(run.local_keys.*part, cells_of(block, kv_heads)), wire, true});
+        freight.receive.add({block.peer, view(run.local_keys.*part, cells_of(block, kv_heads)), wire, true});
   }
 }
 
 Transfer give_back(Run& run, int64_t index) {
   const RoundProgram& round = run.program.rounds[index];
-  const Queries guests = take_guests(run, index);
   if (!round.queries_move && !round.key_gradients_move) return {};
-
-  Blocks send, receive;
-  add_guests(send, round.receive_queries, guests.dq);
-  add_sent(receive, round.send_queries, run.local.dq, run.program.heads.query);
-  add_key_gradients(run, index, &Keys::dk, send, receive);
-  add_key_gradients(run, index, &Keys::dv, send, receive);
-  return start_transfer(run.return_line, index, send, receive);
+  Freight freight = freight_of(run.memory, run.memory.places.rounds[index].give_back);
+  add_guests(freight.send, round.receive_queries, run.guests[index].dq);
+  add_sent(freight.receive, round.send_queries, run.local.dq, run.program.heads.query);
+  add_key_gradients(run, index, &Keys::dk, freight);
+  add_key_gradients(run, index, &Keys::dv, freight);
+  return start_transfer(run.return_line, index, freight);
 }
 
 /// What own keys got through the arena.
@@ -64,24 +63,30 @@ void add_own_arena_gradients(const Run& run) {
   }
 }
 
+/// Sums of own dk or dv [T, Hkv, D]: the result itself where it has the type of sums, else a buffer.
+at::Tensor make_sums(const Memory& memory, const Buffer& buffer, const at::Tensor& keys) {
+  const auto type = sum_type(keys.scalar_type());
+  if (type == keys.scalar_type()) return at::zeros(keys.sizes(), keys.options());
+  return bytes_of(memory, buffer).view(type).view(keys.sizes()).zero_();
+}
+
 }  // namespace
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> run_backward(const RankProgram& program, const GroupNames& groups,
-                                                            const std::tuple<at::Tensor, at::Tensor, at::Tensor>& qkv,
-                                                            const Saved& saved, double scale) {
+Tensors run_backward(const Call& call, const Tensors& qkv, const Saved& saved) {
   const auto& [q, k, v] = qkv;
-  const at::TensorOptions sums = k.options().dtype(sum_type(k.scalar_type()));
+  const RankProgram& program = call.program;
+  Memory memory = take_buffers(program, Pass::backward, q, saved.kept);
   const at::Tensor dq = make_results(program, program.heads.size, q.options(), 0.0);
-  const at::Tensor dk = at::zeros(k.sizes(), sums), dv = at::zeros(v.sizes(), sums);
+  const at::Tensor dk = make_sums(memory, memory.places.own_dk, k), dv = make_sums(memory, memory.places.own_dv, v);
   Run run = make_run(
-      program, groups, "backward", scale,
+      call, std::move(memory),
       {as_cells(q), as_cells(saved.out), as_cells(saved.lse.unsqueeze(-1)), as_cells(saved.grad_out), as_cells(dq)},
       {as_cells(k), as_cells(v), as_cells(dk), as_cells(dv)});
-  run.arena.dk = at::zeros(run.arena.k.sizes(), sums);
-  run.arena.dv = at::zeros(run.arena.v.sizes(), sums);
   run_rounds(run, {dispatch, attend_backward, give_back});
   add_own_arena_gradients(run);
-  return {dq, dk.to(k.scalar_type()), dv.to(v.scalar_type())};
+  const Tensors results = {dq, dk.to(k.scalar_type()), dv.to(v.scalar_type())};
+  give_memory_back(std::move(run.memory.pass));
+  return results;
 }
 
 }  // namespace equipoise

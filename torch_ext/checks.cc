@@ -104,6 +104,18 @@ void check_inputs(const RankProgram& program, const at::Tensor& q, const at::Ten
   check_qkv(q, k, v, where);
   check_shape("q", q, {program.rows, program.heads.query, program.heads.size}, where);
   check_shape("k", k, {program.rows, program.heads.kv, program.heads.size}, where);
+  const auto bytes = static_cast<int64_t>(q.element_size());
+  if (program.element_bytes != 0 && program.element_bytes != bytes)
+    throw InputError("q has " + std::to_string(bytes) + " bytes an element where the plan's exchange memory counts " +
+                         std::to_string(program.element_bytes),
+                     where, "plan with element_bytes=" + std::to_string(bytes));
+}
+
+void check_kept(const RankProgram& program, const at::Tensor& q, int64_t bytes, const char* operation) {
+  const int64_t needed = lay_out_buffers(program, number_bytes(q.scalar_type()), Pass::forward).kept_bytes;
+  if (bytes != needed)
+    throw InputError(std::to_string(bytes) + " bytes of kept rows where the plan keeps " + std::to_string(needed),
+                     operation, "give kept_bytes of micro.exchange(mask), and to the backward what the forward gave");
 }
 
 void check_saved(const at::Tensor& q, const Saved& saved, const char* operation) {
@@ -116,6 +128,9 @@ void check_saved(const at::Tensor& q, const Saved& saved, const char* operation)
   check_shape("lse", saved.lse, {q.size(0), q.size(1)}, operation);
   if (saved.lse.scalar_type() != sum_type(q.scalar_type()) || saved.lse.device() != q.device())
     throw InputError(std::string("lse is ") + c10::toString(saved.lse.scalar_type()), operation,
+                     "give it as the forward returned it");
+  if (saved.kept.defined() && (saved.kept.scalar_type() != at::kByte || saved.kept.device() != q.device()))
+    throw InputError(std::string("kept is ") + c10::toString(saved.kept.scalar_type()), operation,
                      "give it as the forward returned it");
 }
 

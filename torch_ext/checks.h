@@ -18,6 +18,9 @@ RankProgram read_program(const at::Tensor& words, const char* operation);
 /// q [T, Hq, D], k and v [T, Hkv, D] as the program counts them, of one type (float, double, bfloat16) on one device.
 void check_inputs(const RankProgram& program, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v);
 
+/// The bytes that a forward keeps for its backward, as the program lays them out.
+void check_kept(const RankProgram& program, const at::Tensor& q, int64_t bytes, const char* operation);
+
 /// grad_out and out as q, lse [T, Hq] in its sum type.
 void check_saved(const at::Tensor& q, const Saved& saved, const char* operation);
 

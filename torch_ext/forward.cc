@@ -2,54 +2,50 @@
 // came, outputs and log-sum-exp come back.
 #include <limits>
 
-#include <ATen/ops/empty.h>
-
 #include "torch_ext/rounds.h"
+#include "torch_ext/workspace.h"
 
 namespace equipoise {
 namespace {
 
 Transfer dispatch(Run& run, int64_t index) {
   const RoundProgram& round = run.program.rounds[index];
-  const std::vector<int64_t> shape = {guest_cells(round), run.program.heads.size};
-  const at::TensorOptions options = run.local.q.options();
-  run.guests[index] = {
-      at::empty(shape, options), at::empty(shape, options), at::empty({shape[0], 1}, run.local.lse.options()), {}, {}};
   if (!round.queries_move && !round.keys_move) return {};
-
-  Blocks send, receive;
-  add_inputs(run, index, send, receive);
-  return start_transfer(run.dispatch_line, index, send, receive);
+  Freight freight = freight_of(run.memory, run.memory.places.rounds[index].dispatch);
+  add_inputs(run, index, freight);
+  return start_transfer(run.dispatch_line, index, freight);
 }
 
 Transfer give_back(Run& run, int64_t index) {
   const RoundProgram& round = run.program.rounds[index];
-  const Queries guests = take_guests(run, index);
   if (!round.queries_move) return {};
-
-  Blocks send, receive;
+  Freight freight = freight_of(run.memory, run.memory.places.rounds[index].give_back);
   for (at::Tensor Queries::* part : {&Queries::out, &Queries::lse}) {
-    add_guests(send, round.receive_queries, guests.*part);
-    add_sent(receive, round.send_queries, run.local.*part, run.program.heads.query);
+    add_guests(freight.send, round.receive_queries, run.guests[index].*part);
+    add_sent(freight.receive, round.send_queries, run.local.*part, run.program.heads.query);
   }
-  return start_transfer(run.return_line, index, send, receive);
+  return start_transfer(run.return_line, index, freight);
 }
 
 }  // namespace
 
 at::ScalarType sum_type(at::ScalarType type) { return type == at::kDouble ? at::kDouble : at::kFloat; }
 
-std::tuple<at::Tensor, at::Tensor> run_forward(const RankProgram& program, const GroupNames& groups,
-                                               const std::tuple<at::Tensor, at::Tensor, at::Tensor>& qkv,
-                                               double scale) {
+NumberBytes number_bytes(at::ScalarType type) {
+  return {static_cast<int64_t>(c10::elementSize(type)), static_cast<int64_t>(c10::elementSize(sum_type(type)))};
+}
+
+Tensors run_forward(const Call& call, const Tensors& qkv) {
   const auto& [q, k, v] = qkv;
+  const RankProgram& program = call.program;
   const at::Tensor out = make_results(program, program.heads.size, q.options(), 0.0);
   const at::Tensor lse =
       make_results(program, 1, q.options().dtype(sum_type(q.scalar_type())), -std::numeric_limits<double>::infinity());
-  Run run = make_run(program, groups, "forward", scale, {as_cells(q), as_cells(out), as_cells(lse), {}, {}},
-                     {as_cells(k), as_cells(v), {}, {}});
+  Run run = make_run(call, take_buffers(program, Pass::forward, q, {}),
+                     {as_cells(q), as_cells(out), as_cells(lse), {}, {}}, {as_cells(k), as_cells(v), {}, {}});
   run_rounds(run, {dispatch, attend_forward, give_back});
-  return {out, lse.squeeze(-1)};
+  give_memory_back(std::move(run.memory.pass));
+  return {out, lse.squeeze(-1), run.memory.kept};
 }
 
 }  // namespace equipoise

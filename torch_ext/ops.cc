@@ -10,6 +10,7 @@
 #include "torch_ext/attention.h"
 #include "torch_ext/checks.h"
 #include "torch_ext/local.h"
+#include "torch_ext/workspace.h"
 
 namespace equipoise {
 namespace {
@@ -23,27 +24,29 @@ using Ints = const Tensor&;  ///< 1-D int64 CPU tensor
 
 // CPU kernels: checks, then work.
 
-Two attention_forward(const Tensor& q, const Tensor& k, const Tensor& v, Ints program, std::string dispatch_group,
-                      std::string return_group, double scale) {
+Three attention_forward(const Tensor& q, const Tensor& k, const Tensor& v, Ints program, std::string dispatch_group,
+                        std::string return_group, double scale, c10::SymInt kept_bytes) {
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
   const RankProgram decoded = read_program(program, "attention_forward");
   const GroupNames groups{std::move(dispatch_group), std::move(return_group)};
   check_inputs(decoded, q, k, v);
+  check_kept(decoded, q, kept_bytes.expect_int(), "attention_forward");
   check_groups(decoded, groups);
-  return run_forward(decoded, groups, {q.contiguous(), k.contiguous(), v.contiguous()}, scale);
+  return run_forward({decoded, groups, scale}, {q.contiguous(), k.contiguous(), v.contiguous()});
 }
 
 Three attention_backward(const Tensor& grad_out, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& out,
-                         const Tensor& lse, Ints program, std::string dispatch_group, std::string return_group,
-                         double scale) {
+                         const Tensor& lse, const Tensor& kept, Ints program, std::string dispatch_group,
+                         std::string return_group, double scale) {
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
   const RankProgram decoded = read_program(program, "attention_backward");
   const GroupNames groups{std::move(dispatch_group), std::move(return_group)};
   check_inputs(decoded, q, k, v);
-  check_saved(q, {grad_out, out, lse}, "attention_backward");
+  check_saved(q, {grad_out, out, lse, kept}, "attention_backward");
+  check_kept(decoded, q, kept.numel(), "attention_backward");
   check_groups(decoded, groups);
-  return run_backward(decoded, groups, {q.contiguous(), k.contiguous(), v.contiguous()},
-                      {grad_out.contiguous(), out.contiguous(), lse.contiguous()}, scale);
+  return run_backward({decoded, groups, scale}, {q.contiguous(), k.contiguous(), v.contiguous()},
+                      {grad_out.contiguous(), out.contiguous(), lse.contiguous(), kept.contiguous()});
 }
 
 Two local_forward(const Tensor& q, const Tensor& k, const Tensor& v, Ints cu_q, Ints cu_k, std::string mask,
@@ -57,8 +60,8 @@ Three local_backward(const Tensor& grad_out, const Tensor& q, const Tensor& k, c
                      const Tensor& lse, Ints cu_q, Ints cu_k, std::string mask, int64_t window, double scale) {
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
   check_local(q, k, v, cu_q, cu_k);
-  check_saved(q, {grad_out, out, lse}, "local_attention_backward");
-  return run_local_backward(parse_local_mask(mask, window), {q, k, v}, {grad_out, out, lse}, {cu_q, cu_k}, scale);
+  check_saved(q, {grad_out, out, lse, {}}, "local_attention_backward");
+  return run_local_backward(parse_local_mask(mask, window), {q, k, v}, {grad_out, out, lse, {}}, {cu_q, cu_k}, scale);
 }
 
 // Meta kernels: shapes, symbolic or not.
@@ -70,12 +73,14 @@ Two forward_shapes(const Tensor& q) {
   return {empty_as(q), at::empty_symint(sizes.slice(0, 2), q.options().dtype(sum_type(q.scalar_type())))};
 }
 
-Two attention_forward_meta(const Tensor& q, const Tensor&, const Tensor&, Ints, std::string, std::string, double) {
-  return forward_shapes(q);
+Three attention_forward_meta(const Tensor& q, const Tensor&, const Tensor&, Ints, std::string, std::string, double,
+                             c10::SymInt kept_bytes) {
+  const auto [out, lse] = forward_shapes(q);
+  return {out, lse, at::empty_symint({kept_bytes}, q.options().dtype(at::kByte))};
 }
 
 Three attention_backward_meta(const Tensor&, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor&,
-                              const Tensor&, Ints, std::string, std::string, double) {
+                              const Tensor&, const Tensor&, Ints, std::string, std::string, double) {
   return {empty_as(q), empty_as(k), empty_as(v)};
 }
 
@@ -94,33 +99,33 @@ auto op(const char* name) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
 }
 
-// Autograd. Saves six tensors whatever the plan, and its backward always calls the op: all members of a pool make the
+// Autograd. Saves seven tensors whatever the plan, and its backward always calls the op: all members of a pool make the
 // same collectives.
 
 class Attention : public torch::autograd::Function<Attention> {
  public:
   static variable_list forward(AutogradContext* context, const Tensor& q, const Tensor& k, const Tensor& v,
-                               const Tensor& program, std::string dispatch_group, std::string return_group,
-                               double scale) {
+                               const Tensor& program, const std::array<std::string, 2>& groups, double scale,
+                               c10::SymInt kept_bytes) {
     const at::AutoDispatchBelowADInplaceOrView no_autograd;
     static const auto forward_op = op<decltype(attention_forward)>("equipoise::attention_forward");
-    auto [out, lse] = forward_op.call(q, k, v, program, dispatch_group, return_group, scale);
-    context->save_for_backward({q, k, v, out, lse, program});
-    context->saved_data["dispatch_group"] = dispatch_group;
-    context->saved_data["return_group"] = return_group;
+    auto [out, lse, kept] = forward_op.call(q, k, v, program, groups[0], groups[1], scale, std::move(kept_bytes));
+    context->save_for_backward({q, k, v, out, lse, kept, program});
+    context->saved_data["dispatch_group"] = groups[0];
+    context->saved_data["return_group"] = groups[1];
     context->saved_data["scale"] = scale;
-    context->mark_non_differentiable({lse});
-    return {out, lse};
+    context->mark_non_differentiable({lse, kept});
+    return {out, lse, kept};
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
     static const auto backward_op = op<decltype(attention_backward)>("equipoise::attention_backward");
     const variable_list saved = context->get_saved_variables();
     auto [dq, dk, dv] =
-        backward_op.call(grads[0], saved[0], saved[1], saved[2], saved[3], saved[4], saved[5],
+        backward_op.call(grads[0], saved[0], saved[1], saved[2], saved[3], saved[4], saved[5], saved[6],
                          context->saved_data["dispatch_group"].toStringRef(),
                          context->saved_data["return_group"].toStringRef(), context->saved_data["scale"].toDouble());
-    return {dq, dk, dv, Tensor(), Tensor(), Tensor(), Tensor()};
+    return {dq, dk, dv, Tensor(), Tensor(), Tensor(), Tensor()};  // one for each argument of forward
   }
 };
 
@@ -150,11 +155,12 @@ class LocalAttention : public torch::autograd::Function<LocalAttention> {
   }
 };
 
-Two attention_forward_autograd(const Tensor& q, const Tensor& k, const Tensor& v, Ints program,
-                               std::string dispatch_group, std::string return_group, double scale) {
-  const variable_list results =
-      Attention::apply(q, k, v, program, std::move(dispatch_group), std::move(return_group), scale);
-  return {results[0], results[1]};
+Three attention_forward_autograd(const Tensor& q, const Tensor& k, const Tensor& v, Ints program,
+                                 std::string dispatch_group, std::string return_group, double scale,
+                                 c10::SymInt kept_bytes) {
+  const std::array<std::string, 2> groups = {std::move(dispatch_group), std::move(return_group)};
+  const variable_list results = Attention::apply(q, k, v, program, groups, scale, std::move(kept_bytes));
+  return {results[0], results[1], results[2]};
 }
 
 Two local_forward_autograd(const Tensor& q, const Tensor& k, const Tensor& v, Ints cu_q, Ints cu_k, std::string mask,
@@ -168,11 +174,11 @@ TORCH_LIBRARY(equipoise, library) {
   const std::vector<at::Tag> tags = {at::Tag::pt2_compliant_tag};
   library.def(
       "attention_forward(Tensor q, Tensor k, Tensor v, Tensor program, str dispatch_group, str return_group, "
-      "float scale) -> (Tensor out, Tensor lse)",
+      "float scale, SymInt kept_bytes=0) -> (Tensor out, Tensor lse, Tensor kept)",
       tags);
   library.def(
-      "attention_backward(Tensor grad_out, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, Tensor program, "
-      "str dispatch_group, str return_group, float scale) -> (Tensor dq, Tensor dk, Tensor dv)",
+      "attention_backward(Tensor grad_out, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, Tensor kept, "
+      "Tensor program, str dispatch_group, str return_group, float scale) -> (Tensor dq, Tensor dk, Tensor dv)",
       tags);
   library.def(
       "local_attention_forward(Tensor q, Tensor k, Tensor v, Tensor cu_q, Tensor cu_k, str mask, int window, "
@@ -182,6 +188,7 @@ TORCH_LIBRARY(equipoise, library) {
       "local_attention_backward(Tensor grad_out, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, Tensor cu_q, "
       "Tensor cu_k, str mask, int window, float scale) -> (Tensor dq, Tensor dk, Tensor dv)",
       tags);
+  library.def("release_buffers() -> ()", release_memory);
 }
 
 TORCH_LIBRARY_IMPL(equipoise, CPU, library) {

@@ -16,25 +16,29 @@ struct Run {
   double scale;
   Line dispatch_line;
   Line return_line;
+  Memory memory;
   Queries local;
   Keys local_keys;
   Keys arena;
-  std::vector<Queries> guests;  ///< by round; only two rounds' are there at a time
+  std::vector<Queries> guests;  ///< by round; those of two rounds are in use at a time
 };
 
-/// pass: "forward" or "backward". The arena has its own keys in place.
-Run make_run(const RankProgram& program, const GroupNames& groups, const char* pass, double scale, Queries local,
-             Keys local_keys);
+/// Takes the memory of a pass over q, k and v of this type, to be given back after it (torch_ext/workspace.h); if the
+/// communicator fails it is left to the transfers under way. `kept` is what the forward kept, or undefined.
+Memory take_buffers(const RankProgram& program, Pass pass, const at::Tensor& q, const at::Tensor& kept);
 
-/// Queries, keys and values of a round, which both passes dispatch.
-void add_inputs(const Run& run, int64_t round, Blocks& send, Blocks& receive);
+/// Lays out a pass: a backward where the stores have gradients. The arena has its own keys in place.
+Run make_run(const Call& call, Memory memory, Queries local, Keys local_keys);
+
+/// Nothing yet, and its memory.
+Freight freight_of(const Memory& memory, const WireBuffers& wires);
+
+/// Queries, keys and values of a round.
+void add_inputs(const Run& run, int64_t round, Freight& freight);
 
 /// Calls the kernel for every entry of a round.
 using Attend = void (*)(const Visibility&, const Queries&, const Keys&, double);
 void compute_round(const Run& run, int64_t round, Attend attend);
-
-/// The guests of a round, which are not needed in the run any more.
-Queries take_guests(Run& run, int64_t round);
 
 /// What a pass does in a round; an empty Transfer where nothing moves.
 struct RoundSteps {
@@ -44,7 +48,8 @@ struct RoundSteps {
 };
 
 /// Runs the rounds in the one order on which all members agree: dispatch r + 1 is under way while r computes, and
-/// return r while r + 1 does.
+/// return r while r + 1 does. Each step is a span of torch.profiler, "equipoise::STEP round R" with STEP one of
+/// dispatch, wait_dispatch, compute, return, wait_return: waits are what is exposed.
 void run_rounds(Run& run, const RoundSteps& steps);
 
 }  // namespace equipoise

@@ -59,22 +59,47 @@ Keys keys_of(const Keys& store, const KernelEntry& entry) {
 
 Visibility visibility_of(const Mask& mask, int64_t diagonal) { return {mask.kind, mask.window_tokens, diagonal}; }
 
-int64_t guest_cells(const RoundProgram& round) {
-  int64_t cells = 0;
-  for (const ReceiveQueries& block : round.receive_queries) cells += block.rows * block.heads;
-  return cells;
+at::Tensor bytes_of(const Memory& memory, const Buffer& buffer) {
+  return (buffer.kept ? memory.kept : memory.pass).narrow(0, buffer.offset, buffer.bytes);
 }
 
-Keys make_arena(const RankProgram& program, const Keys& local) {
-  const std::vector<int64_t> shape = {program.arena_cells, program.heads.size};
-  Keys arena{at::empty(shape, local.k.options()), at::empty(shape, local.v.options()), {}, {}};
+at::Tensor store_of(const Memory& memory, const Buffer& buffer, at::ScalarType type, int64_t elements) {
+  return bytes_of(memory, buffer).view(type).view({-1, elements});
+}
+
+Keys arena_of(const Memory& memory, const Keys& local) {
+  const PassBuffers& places = memory.places;
+  const auto type = local.k.scalar_type();
+  const int64_t size = local.k.size(1);
+  Keys arena{store_of(memory, places.k, type, size), store_of(memory, places.v, type, size), {}, {}};
+  if (!local.dk.defined()) return arena;
+  arena.dk = store_of(memory, places.dk, local.dk.scalar_type(), size).zero_();
+  arena.dv = store_of(memory, places.dv, local.dv.scalar_type(), size).zero_();
+  return arena;
+}
+
+void fill_arena(const RankProgram& program, const Keys& local, const Keys& arena) {
   for (const OwnKeys& own : program.own_keys) {
     const Cells from{own.first_row * program.heads.kv + own.head_begin, program.heads.kv, 1, own.rows, own.heads};
     const Cells to{own.cell, 1, own.head_stride, own.rows, own.heads};
     view(arena.k, to).copy_(view(local.k, from));
     view(arena.v, to).copy_(view(local.v, from));
   }
-  return arena;
+}
+
+Queries guests_of(const Memory& memory, int64_t round, const Queries& local) {
+  const RoundBuffers& places = memory.places.rounds[round];
+  const auto type = local.q.scalar_type();
+  const int64_t size = local.q.size(1);
+  Queries guests{store_of(memory, places.q, type, size),
+                 store_of(memory, places.out, type, size),
+                 store_of(memory, places.lse, local.lse.scalar_type(), 1),
+                 {},
+                 {}};
+  if (!local.dq.defined()) return guests;
+  guests.grad_out = store_of(memory, places.grad_out, type, size);
+  guests.dq = store_of(memory, places.dq, type, size);
+  return guests;
 }
 
 at::Tensor make_results(const RankProgram& program, int64_t elements, const at::TensorOptions& options, double value) {

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "equipoise/model/buffers.h"
 #include "equipoise/model/rank_program.h"
 #include "torch_ext/kernel.h"
 
@@ -35,11 +36,27 @@ Keys keys_of(const Keys& store, const KernelEntry& entry);
 
 Visibility visibility_of(const Mask& mask, int64_t diagonal);
 
-/// Cells that a member receives as queries in a round.
-int64_t guest_cells(const RoundProgram& round);
+/// The two blocks of memory of a pass (equipoise/model/buffers.h), uint8, and what lies where in them.
+struct Memory {
+  PassBuffers places;
+  at::Tensor pass;
+  at::Tensor kept;
+};
 
-/// An empty key arena, with its own keys and values in place.
-Keys make_arena(const RankProgram& program, const Keys& local);
+/// A buffer as bytes, uint8 [bytes].
+at::Tensor bytes_of(const Memory& memory, const Buffer& buffer);
+
+/// A buffer as a store [cells, E].
+at::Tensor store_of(const Memory& memory, const Buffer& buffer, at::ScalarType type, int64_t elements);
+
+/// The key arena; its gradients, which are 0, only in a backward.
+Keys arena_of(const Memory& memory, const Keys& local);
+
+/// Puts own keys and values in their places in the arena.
+void fill_arena(const RankProgram& program, const Keys& local, const Keys& arena);
+
+/// Guests of a round; their gradients only in a backward.
+Queries guests_of(const Memory& memory, int64_t round, const Queries& local);
 
 /// [T, heads, E] for results of this member's rows. Filled with `value` only where the program leaves cells to no one
 /// (padding rows).

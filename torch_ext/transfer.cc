@@ -5,21 +5,20 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
 
+#include "equipoise/base/errors.h"
+#include "equipoise/model/buffers.h"
 #include "torch_ext/wire.h"
 
 namespace equipoise {
 namespace {
 
-constexpr int64_t alignment = 8;
-
 int64_t data_bytes(const Block& block) {
   return block.cells.numel() * static_cast<int64_t>(c10::elementSize(block.wire));
 }
 
-int64_t wire_bytes(const Block& block) { return (data_bytes(block) + alignment - 1) / alignment * alignment; }
+int64_t wire_bytes(const Block& block) { return equipoise::wire_bytes(1, data_bytes(block)); }
 
 std::vector<int64_t> bytes_by_peer(const Blocks& blocks, int64_t members) {
   std::vector<int64_t> bytes(members, 0);
@@ -27,10 +26,11 @@ std::vector<int64_t> bytes_by_peer(const Blocks& blocks, int64_t members) {
   return bytes;
 }
 
-at::Tensor make_wire(const std::vector<int64_t>& bytes) {
+/// The layout of buffers and the lists of blocks tell of the same wire.
+void check_wire(const at::Tensor& wire, const std::vector<int64_t>& bytes) {
   int64_t total = 0;
   for (const int64_t count : bytes) total += count;
-  return at::empty({total}, at::TensorOptions(at::kByte));
+  EQ_ASSERT(total == wire.numel());
 }
 
 /// Calls visit(block, its place on the wire) for each block.
@@ -48,9 +48,19 @@ void pack(const Blocks& blocks, const at::Tensor& wire) {
   for_each_place(blocks, wire, [](const Block& block, at::Tensor place) { place.copy_(block.cells); });
 }
 
-void unpack(const Blocks& blocks, const at::Tensor& wire) {
-  for_each_place(blocks, wire, [](const Block& block, const at::Tensor& place) {
-    block.add ? block.cells.add_(place) : block.cells.copy_(place);
+/// The same numbers in a larger type, in `room`: adding unlike types would allocate.
+at::Tensor widened(const at::Tensor& place, at::ScalarType type, const at::Tensor& room) {
+  if (place.scalar_type() == type) return place;
+  const int64_t bytes = place.numel() * static_cast<int64_t>(c10::elementSize(type));
+  return room.narrow(0, 0, bytes).view(type).view(place.sizes()).copy_(place);
+}
+
+void unpack(const Blocks& blocks, const at::Tensor& wire, const at::Tensor& room) {
+  for_each_place(blocks, wire, [&](const Block& block, const at::Tensor& place) {
+    if (block.add)
+      block.cells.add_(widened(place, block.cells.scalar_type(), room));
+    else
+      block.cells.copy_(place);
   });
 }
 
@@ -113,11 +123,13 @@ void add_keys(Blocks& blocks, const std::vector<ReceiveKeys>& receives, const at
   for (const ReceiveKeys& block : receives) blocks.add(block.peer, view(store, cells_of(block)));
 }
 
-Transfer start_transfer(const Line& line, int64_t round, const Blocks& send, const Blocks& receive) {
-  const std::vector<int64_t> send_bytes = bytes_by_peer(send, line.program.members);
-  const std::vector<int64_t> receive_bytes = bytes_by_peer(receive, line.program.members);
-  const at::Tensor out = make_wire(send_bytes), in = make_wire(receive_bytes);
-  pack(send, out);
+Transfer start_transfer(const Line& line, int64_t round, const Freight& freight) {
+  const std::vector<int64_t> send_bytes = bytes_by_peer(freight.send, line.program.members);
+  const std::vector<int64_t> receive_bytes = bytes_by_peer(freight.receive, line.program.members);
+  const at::Tensor out = freight.out, in = freight.in;
+  check_wire(out, send_bytes);
+  check_wire(in, receive_bytes);
+  pack(freight.send, out);
   const auto guarded = [=](const auto& call) {
     try {
       return call();
@@ -127,9 +139,9 @@ Transfer start_transfer(const Line& line, int64_t round, const Blocks& send, con
     }
   };
   const auto wait = guarded([&] { return start_all_to_all(line.group, out, send_bytes, in, receive_bytes); });
-  return {[=] {
+  return {[=, receive = freight.receive, room = freight.sum] {
     guarded(wait);
-    unpack(receive, in);
+    unpack(receive, in, room);
   }};
 }
 

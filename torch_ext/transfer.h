@@ -51,9 +51,18 @@ struct Transfer {
   std::function<void()> finish;  ///< waits, then puts what came where it goes; empty: nothing to wait for
 };
 
-/// Packs what goes out and starts the all-to-all. The views must live until it is finished.
+/// What goes out and comes in, and the wires of exactly as many bytes.
+struct Freight {
+  Blocks send;
+  Blocks receive;
+  at::Tensor out;  ///< uint8
+  at::Tensor in;   ///< uint8
+  at::Tensor sum;  ///< uint8, room for one block that is added in a larger type than it travels in
+};
+
+/// Packs what goes out and starts the all-to-all. Views and wires must live until it is finished.
 /// Errors: std::runtime_error with the communicator's text and own rank, step, micro-step, round, collective, peers,
 /// here or in finish().
-Transfer start_transfer(const Line& line, int64_t round, const Blocks& send, const Blocks& receive);
+Transfer start_transfer(const Line& line, int64_t round, const Freight& freight);
 
 }  // namespace equipoise

@@ -17,18 +17,20 @@ struct RowBytes {
   int64_t backward_back = 0;
 };
 
-/// Out: q. Back: o, lse. Backward out: q, o, do, lse; back: dq.
-RowBytes query_bytes(const CostTable& cost, const Heads& heads) {
-  const int64_t cell = heads.size * cost.element_bytes;
-  return {cell, cell + cost.statistic_bytes, 3 * cell + cost.statistic_bytes, cell};
+/// Out: q. Back: o, lse. Backward out: q, o, do, lse, or do alone where the rest was kept; back: dq.
+RowBytes query_bytes(const PlanInputs& inputs) {
+  const int64_t statistic = inputs.cost.statistic_bytes;
+  const int64_t cell = inputs.heads.size * inputs.cost.element_bytes;
+  return {cell, cell + statistic, inputs.keep_received ? cell : 3 * cell + statistic, cell};
 }
 
-/// Out: k, v. Nothing comes back in the forward; dk, dv in the backward, as elements or as exact sums.
-RowBytes key_bytes(const CostTable& cost, const Heads& heads, GradientSum gradient_sum) {
+/// Out: k, v. Nothing comes back in the forward. Backward out: k, v, unless they were kept; back: dk, dv, as elements or
+/// as exact sums.
+RowBytes key_bytes(const PlanInputs& inputs) {
   constexpr int64_t word = sizeof(int64_t);
-  const int64_t cell = heads.size * cost.element_bytes;
-  const int64_t sum = gradient_sum == GradientSum::fast ? cell : exact_sum_words(heads.size) * word;
-  return {2 * cell, 0, 2 * cell, 2 * sum};
+  const int64_t cell = inputs.heads.size * inputs.cost.element_bytes;
+  const int64_t sum = inputs.gradient_sum == GradientSum::fast ? cell : exact_sum_words(inputs.heads.size) * word;
+  return {2 * cell, 0, inputs.keep_received ? 0 : 2 * cell, 2 * sum};
 }
 
 /// Bytes of one member on one kind of link in one exchange.
@@ -84,8 +86,8 @@ void add_exchange(const PlanInputs& inputs, const Bucket& bucket, const Exchange
     return near ? 0 : 1;
   };
   Ledger ledger{exchange.rounds, std::vector<RoundTraffic>(loads.size() * exchange.rounds)};
-  const RowBytes query = query_bytes(inputs.cost, inputs.heads);
-  const RowBytes key = key_bytes(inputs.cost, inputs.heads, inputs.gradient_sum);
+  const RowBytes query = query_bytes(inputs);
+  const RowBytes key = key_bytes(inputs);
   for (const Message& message : exchange.queries)
     add_message(message, query, link_between(message.from, message.to), ledger);
   for (const Message& message : exchange.keys)
@@ -155,17 +157,6 @@ std::vector<int64_t> held_bytes(const CostTable& cost, const Heads& heads, const
     keys[member] += *std::max_element(first, first + exchange.rounds);
   }
   return keys;
-}
-
-int64_t most_held_bytes(const PlanInputs& inputs, const LayerPlan& layer) {
-  const auto held = held_bytes(inputs.cost, inputs.heads, layer.exchange, inputs.members());
-  return *std::max_element(held.begin(), held.end());
-}
-
-int64_t most_held_bytes(const PlanInputs& inputs, const BucketPlan& bucket) {
-  int64_t most = 0;
-  for (const LayerPlan& layer : bucket.layers) most = std::max(most, most_held_bytes(inputs, layer));
-  return most;
 }
 
 std::vector<MemberLoad> member_loads(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask_index) {

@@ -56,14 +56,10 @@ std::vector<PassTime> attention_times(const AttentionModel& model, std::span<con
 std::vector<PassTime> attention_times(const AttentionModel& model, std::span<const Sequence> sequences,
                                       std::span<const WorkItem> work, int64_t members, int64_t rounds);
 
-/// Bytes of received rows that each member holds at once in the forward: its foreign keys and values, which live
-/// through all rounds, and the queries of its fullest round. Outputs that come back are not counted: they go into the
-/// owner's own rows.
+/// Bytes of rows that each member receives and holds at once in the forward: its foreign keys and values, which live
+/// through all rounds, and the queries of its fullest round. What pooled tiling caps; the operator's buffers for them
+/// are a multiple of it (planner's most_held_bytes).
 std::vector<int64_t> held_bytes(const CostTable& cost, const Heads& heads, const Exchange& exchange, int64_t members);
-
-/// The most bytes that any member holds so at once, under one mask or under any.
-int64_t most_held_bytes(const PlanInputs& inputs, const LayerPlan& layer);
-int64_t most_held_bytes(const PlanInputs& inputs, const BucketPlan& bucket);
 
 /// What one member does in one round of a layer, each part as if it had nothing to wait for.
 struct RoundTimes {

@@ -83,6 +83,7 @@ CostTable make_cost_table(const ModelShape& model, const Hardware& hardware, int
   cost.hardware = hardware.name;
   cost.layers = model.layers;
   cost.element_bytes = hardware.element_bytes;
+  cost.statistic_bytes = hardware.element_bytes == 8 ? 8 : 4;  // double for double, else float
   cost.activation_bytes = ceil_div(activation_bytes(model, hardware.element_bytes), tp);
   cost.attention = hardware.attention;
   cost.attention.block_ps = mul_div(cost.attention.block_ps, heads.size, hardware.reference_head_size);

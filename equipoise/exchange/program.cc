@@ -20,11 +20,25 @@ namespace {
 /// Where each block of guest queries begins, by (round, replica, segment, first row, first head).
 using GuestCells = std::map<std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t>, int64_t>;
 
-std::vector<WorkItem> work_of(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask_index, MemberId member) {
-  std::vector<WorkItem> work =
-      attention_work(bucket.sequences, bucket.shardings, bucket.layers[mask_index].tiles, inputs.heads, inputs.mesh.cp);
-  std::erase_if(work, [&](const WorkItem& item) { return item.member != member; });
-  return work;
+/// What a program is made from.
+struct ProgramSource {
+  const PlanInputs& inputs;
+  const BucketPlan& bucket;
+  int64_t mask_index = 0;
+  int64_t step = 0;
+
+  std::vector<WorkItem> work() const {
+    return attention_work(bucket.sequences, bucket.shardings, bucket.layers[mask_index].tiles, inputs.heads,
+                          inputs.mesh.cp);
+  }
+};
+
+/// One member's part of work that is sorted by member.
+std::span<const WorkItem> part_of(std::span<const WorkItem> work, MemberId member) {
+  const auto first =
+      std::partition_point(work.begin(), work.end(), [&](const WorkItem& w) { return w.member < member; });
+  const auto last = std::partition_point(first, work.end(), [&](const WorkItem& w) { return w.member == member; });
+  return {first, last};
 }
 
 void set_flags(RankProgram& program, const Exchange& exchange) {
@@ -91,7 +105,8 @@ std::vector<PlacedItem> place_items(std::span<const WorkItem> work, const GuestC
   return join_items(std::move(placed), heads);
 }
 
-RankProgram header(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask_index, MemberId member) {
+RankProgram header(const ProgramSource& source, MemberId member) {
+  const auto& [inputs, bucket, mask_index, step] = source;
   if (mask_index < 0 || mask_index >= std::ssize(bucket.layers) || mask_index >= std::ssize(inputs.masks))
     throw InputError("mask " + std::to_string(mask_index) + " does not exist", "mask of a rank program",
                      "use 0 .. " + std::to_string(std::ssize(bucket.layers) - 1));
@@ -99,6 +114,7 @@ RankProgram header(const PlanInputs& inputs, const BucketPlan& bucket, int64_t m
     throw InputError("member " + std::to_string(member.value) + " does not exist", "member of a rank program",
                      "use 0 .. " + std::to_string(inputs.members() - 1));
   RankProgram program;
+  program.step = step;
   program.micro_step = bucket.bucket.micro_step;
   program.pool = bucket.bucket.pool;
   program.member = member;
@@ -107,23 +123,23 @@ RankProgram header(const PlanInputs& inputs, const BucketPlan& bucket, int64_t m
   program.heads = inputs.heads;
   program.grid_rows = inputs.grid();
   program.gradient_sum = inputs.gradient_sum;
+  program.keep_received = inputs.keep_received;
+  const bool promises = inputs.keep_received || inputs.limits.exchange_bytes != no_limit;
+  program.element_bytes = promises ? inputs.cost.element_bytes : 0;
   program.rounds.resize(bucket.layers[mask_index].exchange.rounds);
   return program;
 }
 
-}  // namespace
-
-RankProgram make_rank_program(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask_index, MemberId member,
-                              int64_t step) {
-  RankProgram program = header(inputs, bucket, mask_index, member);
-  program.step = step;
+/// `work` is the member's own.
+RankProgram make_program(const ProgramSource& source, MemberId member, std::span<const WorkItem> work) {
+  RankProgram program = header(source, member);
+  const auto& [inputs, bucket, mask_index, step] = source;
   const Exchange& exchange = bucket.layers[mask_index].exchange;
   const int64_t replica = member.value / inputs.mesh.cp;
   const OwnRows own{replica, local_rows(bucket.shardings[replica], inputs.mesh, member.value % inputs.mesh.cp,
                                         inputs.limits.align_tokens)};
   program.rows = own.rows.owned_rows + own.rows.padding_rows;
 
-  const std::vector<WorkItem> work = work_of(inputs, bucket, mask_index, member);
   const Arena arena = make_arena(key_needs(bucket.sequences, work, program.mask, program.heads), own);
   program.arena_cells = arena.cells;
   program.own_keys = own_keys(arena, own);
@@ -137,6 +153,27 @@ RankProgram make_rank_program(const PlanInputs& inputs, const BucketPlan& bucket
     append_entries(program.rounds[placed.item.round].entries, placed, keys, segment.length_tokens);
   }
   return program;
+}
+
+}  // namespace
+
+RankProgram make_rank_program(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask_index, MemberId member,
+                              int64_t step) {
+  const ProgramSource source{inputs, bucket, mask_index, step};
+  header(source, member);  // refuses what does not exist
+  const std::vector<WorkItem> work = source.work();
+  return make_program(source, member, part_of(work, member));
+}
+
+std::vector<RankProgram> make_rank_programs(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask_index,
+                                            int64_t step) {
+  const ProgramSource source{inputs, bucket, mask_index, step};
+  header(source, MemberId{0});
+  const std::vector<WorkItem> work = source.work();
+  std::vector<RankProgram> programs;
+  for (int64_t m = 0; m < inputs.members(); ++m)
+    programs.push_back(make_program(source, MemberId{m}, part_of(work, MemberId{m})));
+  return programs;
 }
 
 }  // namespace equipoise

@@ -19,4 +19,8 @@ namespace equipoise {
 RankProgram make_rank_program(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask_index, MemberId member,
                               int64_t step);
 
+/// The programs of all members, by member.
+std::vector<RankProgram> make_rank_programs(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask_index,
+                                            int64_t step);
+
 }  // namespace equipoise

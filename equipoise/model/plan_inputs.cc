@@ -128,6 +128,7 @@ std::vector<std::pair<std::string, std::string>> input_fields(const PlanInputs& 
   add("effort", std::string(name(inputs.effort)));
   add("gradient_sum", std::string(name(inputs.gradient_sum)));
   add("grid_rows", std::to_string(inputs.grid_rows));
+  add("keep_received", inputs.keep_received ? "true" : "false");
   add_cost_fields(fields, inputs.cost);
   return fields;
 }

@@ -136,6 +136,8 @@ void fields(Coder& coder, RankProgram& program) {
                         &program.heads.size, &program.rows, &program.grid_rows})
     coder.word(*word);
   choice(coder, program.gradient_sum, GradientSum::invariant);
+  choice(coder, program.keep_received, true);
+  coder.word(program.element_bytes);
   coder.word(program.arena_cells);
   list(coder, program.own_keys);
   list(coder, program.rounds);

@@ -24,7 +24,8 @@ namespace equipoise {
 //                      compute   every entry; its output goes where its queries lie, in the local or the guest outputs
 //                      return    guest outputs, then their log-sum-exp, peer by peer in the order received; the owner
 //                      puts them in place
-// backward:            dispatch  queries, keys, values, outputs, output gradients, log-sum-exp
+// backward:            dispatch  queries, keys, values, outputs, output gradients, log-sum-exp; with keep_received
+//                      only output gradients
 //                      compute   every entry: dq where its queries lie; dk and dv added to the local or the arena
 //                      gradients return    guest dq; then dk, dv of all blocks received with return_round == r; the
 //                      owner adds them in member order
@@ -108,7 +109,7 @@ struct RoundProgram {
 
 struct RankProgram {
   static constexpr int64_t magic = 0x65717569706F6973;  ///< "equipois"
-  static constexpr int64_t version = 1;
+  static constexpr int64_t version = 2;
   int64_t step = 0;  ///< where this is in the run: for messages and traces only
   int64_t micro_step = 0;
   int64_t pool = 0;
@@ -119,6 +120,8 @@ struct RankProgram {
   int64_t rows = 0;       ///< T of this member, padding included
   int64_t grid_rows = 0;  ///< invariant sums: query rows of a grid cell, each an entry; 0: fast, no grid
   GradientSum gradient_sum = GradientSum::fast;
+  bool keep_received = false;  ///< the executor keeps guest q, out, lse and its arena until the backward
+  int64_t element_bytes = 0;   ///< of q, k and v where the plan promises memory by it (model/buffers.h); 0: any
   int64_t arena_cells = 0;
   std::vector<OwnKeys> own_keys;
   std::vector<RoundProgram> rounds;

@@ -32,11 +32,18 @@ void check_corpus(const PlanInputs& inputs, const Corpus& corpus);
 void check_state(const PlanInputs& inputs, const Corpus& corpus, const PackerState& state);
 
 /// Plans one bucket: sharding, tiling, exchange. A rank calls it for its own pool only, so its cost does not grow with
-/// the cluster.
+/// the cluster. Tiles are placed so that most_held_bytes() stays within limits.exchange_bytes, or stay home.
+/// Errors: InputError where it passes the limit without tiles too, which other members of the pool find alike.
 BucketPlan plan_bucket(const PlanInputs& inputs, const StepPlan& step, const Bucket& bucket);
 
 /// The bucket with other tiles of one mask, and the messages that follow from them. Requires valid tiles.
 BucketPlan with_tiles(const PlanInputs& inputs, BucketPlan bucket, int64_t mask_index, std::vector<Tile> tiles);
+
+/// Bytes of exchange buffers (model/buffers.h) on the fullest member of a bucket, in the type that the cost table
+/// counts: those of the larger pass of any mask, and with keep_received what forwards keep for their backwards in all
+/// of the model's layers. A pipeline stage holds the same: of as many micro-batches as there are stages, its share of
+/// the layers each. Cost: the programs of all members and masks.
+int64_t most_held_bytes(const PlanInputs& inputs, const BucketPlan& bucket);
 
 /// The same bucket with every tile computed by the owners of its rows: what moving tiles is compared with.
 BucketPlan stay_home(const PlanInputs& inputs, const BucketPlan& bucket);

@@ -19,7 +19,7 @@ struct PoolMeasures {
   int64_t chance_ppm = 0;       ///< chance_imbalance_ppm of that: the imbalance if nothing placed the sequences
   int64_t mean_sent_bytes = 0;  ///< by a rank in a step, forward, all layers and micro-steps
   int64_t max_sent_bytes = 0;   ///< by any rank in any step
-  int64_t held_bytes = 0;       ///< the most received rows that any member holds at once in any step, forward
+  int64_t held_bytes = 0;       ///< exchange buffers of the fullest member in any step
   int64_t exchange_ns = 0;      ///< exposed exchange in a step, of its slowest pool
   int64_t step_ns = 0;          ///< predicted time of a step on the whole mesh
   int64_t token_ps = 0;         ///< predicted time of a trained token, picoseconds

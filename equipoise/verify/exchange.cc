@@ -2,8 +2,6 @@
 // pieces and tiles, the rows it reads are counted with the mask's own definition, and the messages must bring exactly
 // the rows that it does not own, in time and once.
 
-#include <map>
-
 #include "equipoise/verify/needs.h"
 #include "equipoise/verify/segments.h"
 #include "equipoise/verify/verify.h"
@@ -40,25 +38,6 @@ void check_list(const ExchangeCheck& check, const std::vector<Message>& messages
   }
 }
 
-/// The key arena lives through all rounds; received queries live through their own.
-void check_bytes(const ExchangeCheck& check, Violations& found) {
-  const int64_t cap = check.inputs.limits.exchange_bytes;
-  if (cap == no_limit) return;
-  const int64_t cell = check.inputs.heads.size * check.inputs.cost.element_bytes;
-  std::vector<int64_t> arena(check.inputs.members());
-  std::map<std::pair<int64_t, int64_t>, int64_t> guests;  // (member, round)
-  for (const Message& message : check.exchange().keys)
-    arena[message.to.value] += 2 * cell * message.block.length_tokens * message.block.heads;
-  for (const Message& message : check.exchange().queries)
-    guests[{message.to.value, message.round}] += cell * message.block.length_tokens * message.block.heads;
-  for (int64_t member = 0; member < check.inputs.members(); ++member) guests.insert({{member, 0}, 0});
-  for (const auto& [place, bytes] : guests)
-    if (arena[place.first] + bytes > cap)
-      found.push_back(
-          {"exchange within cap", text(bucket_name(check.bucket, check.mask_index), ", member ", place.first),
-           text("holds ", arena[place.first] + bytes, " received bytes in round ", place.second, ", at most ", cap)});
-}
-
 /// One more than the last round of any tile; a home is round 0.
 void check_rounds(const ExchangeCheck& check, Violations& found) {
   int64_t expected = 1;
@@ -79,7 +58,6 @@ Violations check_exchange(const PlanInputs& inputs, const BucketPlan& bucket, in
   check_list(check, exchange.keys, inputs.heads.kv, found);
   check_rounds(check, found);
   if (!found.empty()) return found;  // counting needs lists in range
-  check_bytes(check, found);
   for (const SegmentView& view : segment_views(inputs, bucket, mask_index)) check_needs(check, view, found);
   return found;
 }

@@ -14,6 +14,7 @@ using namespace verifying;
 constexpr int64_t most_rows = int64_t{1} << 40;
 constexpr int64_t most_heads = int64_t{1} << 16;
 constexpr int64_t most_cells = int64_t{1} << 46;
+constexpr int64_t most_element_bytes = 64;
 
 struct ProgramCheck {
   const RankProgram& program;
@@ -65,6 +66,7 @@ void check_header(const RankProgram& program, Violations& found) {
   require(mask.kind == MaskKind::causal || mask.kind == MaskKind::full || window, "mask");
   require(window ? mask.window_tokens >= 1 : mask.window_tokens == 0, "window");
   require(mask.layers >= 1, "layers");
+  require(program.element_bytes >= 0 && program.element_bytes <= most_element_bytes, "bytes of an element");
   require(program.rows >= 0 && program.rows <= most_rows, "rows");
   require(program.grid_rows >= 0 && program.grid_rows <= most_rows, "grid rows");
   require(program.gradient_sum == GradientSum::fast || program.gradient_sum == GradientSum::invariant, "gradient sum");

@@ -39,7 +39,8 @@ std::string describe(const Shape& shape) {
 bool agree_on_header(std::span<const RankProgram> programs, Violations& found) {
   const size_t before = found.size();
   const auto header = [](const RankProgram& p) {
-    return std::tuple(p.step, p.micro_step, p.pool, p.members, p.grid_rows, p.gradient_sum);
+    return std::tuple(p.step, p.micro_step, p.pool, p.members, p.grid_rows, p.gradient_sum, p.keep_received,
+                      p.element_bytes);
   };
   const auto members = static_cast<int64_t>(programs.size());
   for (int64_t m = 0; m < members; ++m) {

@@ -36,6 +36,7 @@ void check_bucket(const PlanInputs& inputs, const BucketPlan& plan, Violations& 
       found.push_back(std::move(violation));
     }
   };
+  const size_t before = found.size();
   for (size_t r = 0; r < std::min(plan.sequences.size(), plan.shardings.size()); ++r)
     keep(check_sharding(plan.sequences[r], plan.shardings[r], inputs),
          text("micro-step ", plan.bucket.micro_step, ", pool ", plan.bucket.pool, ", replica ",
@@ -44,6 +45,7 @@ void check_bucket(const PlanInputs& inputs, const BucketPlan& plan, Violations& 
     keep(check_tiling(inputs, plan, mask), "");
     keep(check_exchange(inputs, plan, mask), "");
   }
+  if (found.size() == before) keep(check_memory(inputs, plan), "");
 }
 
 }  // namespace

@@ -37,11 +37,16 @@ Violations check_sharding(const Sequence& sequence, const Sharding& sharding, co
 Violations check_tiling(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask_index);
 
 /// Messages of one mask of a bucket: each executor has exactly the query and key rows it needs, from their owner, not
-/// before it is sent and not after it is needed, and never holds more received bytes than its cap. Requires segments of
-/// at most 2^40 tokens. Rules: "bucket shape", "message sorted", "member in pool", "receiver is another", "head in
-/// range", "round in range", "block in segment", "exchange within cap", "sender owns rows", "rows travel once", "query
-/// needed", "query missing", "key needed", "key missing", "first round", "last round".
+/// before it is sent and not after it is needed. Requires segments of at most 2^40 tokens. Rules: "bucket shape",
+/// "message sorted", "member in pool", "receiver is another", "head in range", "round in range", "block in segment",
+/// "sender owns rows", "rows travel once", "query needed", "query missing", "key needed", "key missing", "first round",
+/// "last round".
 Violations check_exchange(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask_index);
+
+/// Memory of the exchange buffers (model/buffers.h) of a bucket: that of the larger pass of any mask, and with
+/// keep_received what forwards keep for their backwards in all layers. Requires shardings, tiles and messages in which
+/// the checks above find nothing. Rules: "bucket shape", "exchange within cap".
+Violations check_memory(const PlanInputs& inputs, const BucketPlan& bucket);
 
 /// One rank program: every cell that it reads or writes is in range, every list consistent; what the operator checks
 /// before it runs one. All that one member can see: that its rows are those of the plan is check_bucket_programs' to

@@ -53,9 +53,9 @@ class PooledAttention(torch.nn.Module):
     def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, exchange: Any) -> torch.Tensor:
         """q [T, Hq, D] and k, v [T, Hkv, D] of this rank's rows, rotated -> [T, Hq, D]. Scale is D ** -0.5.
 
-        exchange: micro.exchange(mask), or its program as an int64 tensor.
+        exchange: micro.exchange(mask); its program alone, an int64 tensor, will do for plans without keep_received.
         """
-        program = exchange if isinstance(exchange, torch.Tensor) else program_of(exchange)
+        program, kept_bytes = (exchange, 0) if isinstance(exchange, torch.Tensor) else parts_of(exchange)
         if not isinstance(q, torch.Tensor) or q.dim() != 3 or q.shape[-1] < 1:
             what = f"has shape {list(q.shape)}" if isinstance(q, torch.Tensor) else f"is {type(q).__name__}"
             raise ValueError(f"q {what}, equipoise.PooledAttention: give q as a tensor [T, Hq, D] with D >= 1")
@@ -65,11 +65,11 @@ class PooledAttention(torch.nn.Module):
                     f"{name} is {type(tensor).__name__}, equipoise.PooledAttention: give {name} as a tensor [T, Hkv, D]"
                 )
         groups, scale = self.groups, q.shape[-1] ** -0.5
-        out, _ = torch.ops.equipoise.attention_forward(q, k, v, program, groups.dispatch, groups.give_back, scale)
-        return out
+        call = (program, groups.dispatch, groups.give_back, scale, kept_bytes)
+        return torch.ops.equipoise.attention_forward(q, k, v, *call)[0]
 
 
-def program_of(exchange: Any) -> torch.Tensor:
+def parts_of(exchange: Any) -> tuple[torch.Tensor, int]:
     if not isinstance(exchange, MicroExchange):
         raise ValueError(f"exchange is {type(exchange).__name__}, equipoise.PooledAttention: give micro.exchange(mask)")
-    return torch.from_numpy(exchange.program)
+    return torch.from_numpy(exchange.program), exchange.kept_bytes

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from equipoise import _core
-from equipoise.inputs import PlanInputs, integer, items
+from equipoise.arguments import integer, items
+from equipoise.inputs import PlanInputs
 from equipoise.sampler import StepSampler
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import torch.distributed as dist
 
-from equipoise.inputs import Mesh, integer
+from equipoise.arguments import integer
+from equipoise.inputs import Mesh
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh

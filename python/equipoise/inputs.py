@@ -6,44 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from operator import index
 from typing import Any
 
 from equipoise import _core
+from equipoise.arguments import flag, integer, integers, items, text
 
 MASK_KINDS = ("causal", "full", "sliding_window")
+ELEMENT_SIZES = (1, 2, 4, 8)
 LARGEST_SIZE = 2**24  # of a model: products of three stay far from 64 bits
-
-
-def integer(name: str, value: Any) -> int:
-    """The value as an int of 64 bits. Raises ValueError naming the field."""
-    try:
-        number = index(value)
-    except TypeError:
-        number = None
-    if number is None or isinstance(value, bool) or not -(2**63) <= number < 2**63:
-        raise ValueError(f"{name} {value!r} is not an integer of 64 bits, field {name}: give a whole number")
-    return number
-
-
-def integers(name: str, values: Any) -> list[int]:
-    """Any sequence of integers, an array too. Raises ValueError naming the field."""
-    return [integer(name, value) for value in items(name, values, "whole numbers")]
-
-
-def items(name: str, values: Any, what: str) -> list[Any]:
-    try:
-        if not isinstance(values, str | bytes | dict):
-            return list(values)
-    except TypeError:  # no sequence
-        pass
-    raise ValueError(f"{name} {values!r} is no sequence, field {name}: give a list of {what}")
-
-
-def text(name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{name} {value!r} is not a text, field {name}: give a name or a path")
-    return value
 
 
 @dataclass(frozen=True)
@@ -115,7 +85,10 @@ class PlanInputs:
     thousand. max_delay: steps that a document may be held; None: 0, or for wlb no bound. queues: outlier thresholds of
     wlb, in tokens. repack_window: global batches that fixed repacks together. effort: how long pooled tiles are
     searched, "fast", "normal" or "thorough". gradient_sum: "fast", or "invariant", whose outputs and gradients have the
-    same bits whoever computes what; grid_rows: query rows of a cell of its grid. What None stands for can be read from pool, max_tokens, align and masks,
+    same bits whoever computes what; grid_rows: query rows of a cell of its grid. element_bytes: of q, k and v, 2 for
+    bf16, 4 for fp32; None: what the hardware was described for. keep_received: members keep received rows from forward
+    to backward, which costs memory, instead of having them sent again. What None stands for can be read from pool,
+    max_tokens, align and masks,
     and dataclasses.replace finds it again for what it changes.
     """
 
@@ -139,6 +112,8 @@ class PlanInputs:
     effort: str = "normal"
     gradient_sum: str = "fast"
     grid_rows: int = 512
+    element_bytes: int | None = None
+    keep_received: bool = False
 
     def __post_init__(self) -> None:
         core, model = make_core(self)
@@ -180,6 +155,9 @@ def make_core(inputs: PlanInputs) -> tuple[_core.PlanInputs, _core.ModelShape]:
     fill(core.mesh, "mesh", inputs.mesh, Mesh)
     core.pool = _core.default_pool(core.mesh.dp) if is_default(inputs.pool) else integer("pool", inputs.pool)
     core.micro_steps = integer("micro_steps", inputs.micro_steps)
+    if inputs.element_bytes is not None:
+        hardware.element_bytes = element_bytes(inputs.element_bytes)
+    core.keep_received = flag("keep_received", inputs.keep_received)
     core.heads = _core.heads_of(model, core.mesh.tp)
     core.cost = _core.make_cost_table(model, hardware, core.mesh.tp)
     core.masks = make_masks(inputs.masks, model.layers)
@@ -190,6 +168,13 @@ def make_core(inputs: PlanInputs) -> tuple[_core.PlanInputs, _core.ModelShape]:
     _core.validate(core)
     _core.check_strategy(core)
     return core, model
+
+
+def element_bytes(value: Any) -> int:
+    if (size := integer("element_bytes", value)) not in ELEMENT_SIZES:
+        sizes = ", ".join(map(str, ELEMENT_SIZES))
+        raise ValueError(f"element_bytes {size} is no size of a number, field element_bytes: give one of {sizes}")
+    return size
 
 
 def fill_limits(limits: _core.Limits, inputs: PlanInputs, mesh: _core.Mesh) -> None:

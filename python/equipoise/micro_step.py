@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from equipoise import _core
-from equipoise.inputs import integer
+from equipoise.arguments import integer
 
 if TYPE_CHECKING:
     from equipoise.sampler import StepSampler
@@ -32,6 +32,8 @@ class MicroExchange(NamedTuple):
     rounds: int  # the same on all members; 1: nothing travels
     sent_bytes: int  # forward, one layer
     received_bytes: int
+    buffer_bytes: int = 0  # memory of its buffers in one layer and pass, given up after it, in the type planned for
+    kept_bytes: int = 0  # of received rows that a forward keeps for its backward, one layer
 
 
 class MicroStep:
@@ -117,8 +119,8 @@ class MicroStep:
             case "exchange":
                 member = replica * place.cp + place.cp_rank
                 load = self.loads(mask)[member]
-                program = _core.rank_program(inputs, bucket, mask, member, step)
-                return MicroExchange(program, bucket.rounds(mask), load["sent_bytes"], load["received_bytes"])
+                program, *memory = _core.rank_program(inputs, bucket, mask, member, step)
+                return MicroExchange(program, bucket.rounds(mask), load["sent_bytes"], load["received_bytes"], *memory)
             case "loads":
                 return [as_dict(load) for load in _core.member_loads(inputs, bucket, mask)]
             case "time_ns":

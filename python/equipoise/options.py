@@ -9,6 +9,7 @@ import equipoise as eq
 from equipoise.corpus import VOCABULARY
 
 DAY_S = 86400
+ELEMENT_BYTES = {"fp32": 4, "bf16": 2}
 MESH = {"dp": 0, "cp": 1}
 MODEL = {"layers": 2, "hidden": 256, "query_heads": 4, "kv_heads": 2, "head_size": 64, "ffn": 512}
 
@@ -27,6 +28,8 @@ class Options:
     max_delay: int | None
     queues: tuple[int, ...]
     repack_window: int
+    exchange_bytes: int | None
+    keep_received: bool
     hardware: str
     corpus: Path | None
     model: dict[str, int]
@@ -89,6 +92,10 @@ def make_parser() -> Parser:
     add("--max-delay", type=int, metavar="STEPS", help="steps that equipoise or wlb may hold a document")
     add("--queues", type=integers, default=(), metavar="TOKENS,...", help="outlier thresholds of wlb")
     add("--repack-window", type=int, default=1, metavar="STEPS", help="global batches that fixed repacks together")
+    add("--exchange-bytes", type=int, metavar="BYTES", help="of exchange buffers that a rank may hold at once")
+    add(
+        "--keep-received", action="store_true", help="received rows stay from forward to backward: more held, less sent"
+    )
     add(
         "--hardware",
         default="h100",
@@ -105,7 +112,7 @@ def make_parser() -> Parser:
         metavar="layers=N,...",
         help="sizes that differ from the default",
     )
-    add("--dtype", choices=("fp32", "bf16"), default="fp32", help="what layers compute in; weights are kept in fp32")
+    add("--dtype", choices=tuple(ELEMENT_BYTES), default="fp32", help="what layers compute in; weights stay in fp32")
     add("--learning-rate", type=float, default=1e-3, metavar="X", help="of AdamW, constant")
     add("--steps", type=int, metavar="N", help="optimizer steps in all; to the end of the epochs by default")
     add("--epochs", type=int, default=1, metavar="N", help="times that the corpus is read, each in another order")

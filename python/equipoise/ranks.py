@@ -13,7 +13,7 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 import equipoise as eq
 from equipoise.faults import FAILED, RunError, end, short_reason
-from equipoise.options import Options, model_shape
+from equipoise.options import ELEMENT_BYTES, Options, model_shape
 
 LAST_PORT = 65535
 
@@ -92,6 +92,9 @@ def make_inputs(options: Options, world: World, hardware: str) -> "eq.PlanInputs
         strategy=options.strategy,
         dp_sync="micro_step",  # FSDP gathers each layer's weights in every micro-step, and so replicas wait
         overlong=options.overlong,
+        exchange_bytes=options.exchange_bytes,
+        element_bytes=ELEMENT_BYTES[options.dtype],
+        keep_received=options.keep_received,
     )
 
 

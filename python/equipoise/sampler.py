@@ -14,7 +14,8 @@ import numpy as np
 
 from equipoise import _core
 from equipoise.ahead import Planning, planned_ahead
-from equipoise.inputs import PlanInputs, integer, integers, items
+from equipoise.arguments import integer, integers, items
+from equipoise.inputs import PlanInputs
 from equipoise.micro_step import MicroStep, Place
 
 STATE_VERSION = 1

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from equipoise import _core
-from equipoise.inputs import PlanInputs, integer
+from equipoise.arguments import integer
+from equipoise.inputs import PlanInputs
 from equipoise.sampler import StepSampler
 
 MOST_QUEUES = 4

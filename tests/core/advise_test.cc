@@ -106,7 +106,7 @@ TEST(Advise, ReplicasByThemselvesExchangeNothing) {
   const PoolMeasures alone = measure(small_inputs(1), {8, 1, 7, 4, 4, 2, 2, 2, 2});
   EXPECT_EQ(alone.mean_sent_bytes, 0);
   EXPECT_EQ(alone.max_sent_bytes, 0);
-  EXPECT_EQ(alone.held_bytes, 0);
+  EXPECT_EQ(alone.held_bytes, 2 * 64) << "only sums of gradients of 8 rows, in float";
   EXPECT_EQ(alone.exchange_ns, 0);
   EXPECT_GT(alone.token_ps, 0);
 }
@@ -148,12 +148,9 @@ TEST(Advise, MeasuresAreThoseOfThePlannedSteps) {
     if (corpus.documents.empty()) continue;
     const PlannedStep planned = plan_all_buckets(inputs, corpus, {});
     int64_t held = 0;
-    for (const BucketPlan& bucket : planned.buckets)
-      for (const LayerPlan& layer : bucket.layers)
-        for (const int64_t bytes : held_bytes(inputs.cost, inputs.heads, layer.exchange, inputs.members()))
-          held = std::max(held, bytes);
+    for (const BucketPlan& bucket : planned.buckets) held = std::max(held, most_held_bytes(inputs, bucket));
     EXPECT_EQ(found.held_bytes, held);
-    EXPECT_EQ(found.held_bytes > 0, found.max_sent_bytes > 0);
+    EXPECT_TRUE(found.held_bytes > 0 || found.max_sent_bytes == 0);
     EXPECT_EQ(found.imbalance_ppm, planned.step.pools.imbalance_ppm);
     EXPECT_EQ(found.mean_sent_bytes, planned.summary.mean_sent_bytes);
     EXPECT_EQ(found.max_sent_bytes, planned.summary.max_sent_bytes);

@@ -86,6 +86,7 @@ PlanInputs unusual_inputs() {
   inputs.speeds_ppt = {1000, 999, 998, 997, 996, 995, 994, 993};
   inputs.gradient_sum = GradientSum::invariant;
   inputs.grid_rows = 18;
+  inputs.keep_received = true;
   return inputs;
 }
 

@@ -1,6 +1,6 @@
 #include <algorithm>
-#include <map>
 
+#include "equipoise/planner/planner.h"
 #include "equipoise/verify/verify.h"
 #include "tests/core/dense_count.h"
 #include "tests/core/mutations.h"
@@ -36,6 +36,7 @@ MaskedBucket make_plan(uint64_t seed) {
 Violations check(const MaskedBucket& plan) {
   Violations found = check_tiling(plan.inputs, plan.bucket, 0);
   for (Violation& violation : check_exchange(plan.inputs, plan.bucket, 0)) found.push_back(std::move(violation));
+  if (found.empty()) found = check_memory(plan.inputs, plan.bucket);
   return found;
 }
 
@@ -236,31 +237,18 @@ std::vector<BucketFault> message_faults(Messages Exchange::* list, const std::st
   return faults;
 }
 
-/// The most bytes that a member holds, cell by cell.
-int64_t most_bytes(const PlanInputs& inputs, const Exchange& exchange) {
-  std::map<std::pair<MemberId, int64_t>, int64_t> cells;  // (member, round)
-  for (const Message& message : exchange.queries)
-    cells[{message.to, message.round}] += message.block.length_tokens * message.block.heads;
-  for (const Message& message : exchange.keys)
-    for (int64_t round = 0; round < exchange.rounds; ++round)
-      cells[{message.to, round}] += 2 * message.block.length_tokens * message.block.heads;
-  int64_t most = 0;
-  for (const auto& [place, count] : cells) most = std::max(most, count);
-  return most * inputs.heads.size * inputs.cost.element_bytes;
-}
-
 std::vector<BucketFault> whole_faults() {
   return {
       {"too many bytes",
        [](MaskedBucket& plan, Rng& rng) {
-         const int64_t bytes = most_bytes(plan.inputs, plan.layer().exchange);
+         const int64_t bytes = most_held_bytes(plan.inputs, plan.bucket);
          plan.inputs.limits.exchange_bytes = bytes - random_between(rng, 1, 8);
          return bytes > 0;
        },
        {"exchange within cap"}},
       {"just enough bytes",
        [](MaskedBucket& plan, Rng&) {
-         plan.inputs.limits.exchange_bytes = most_bytes(plan.inputs, plan.layer().exchange);
+         plan.inputs.limits.exchange_bytes = most_held_bytes(plan.inputs, plan.bucket);
          return true;
        },
        {}},

@@ -124,8 +124,7 @@ TEST(PlanBucket, SaysHowManyBytesAMemberMustHoldWhereTheCapIsTooSmall) {
   step.sequences = {{{{DocId{0}, 0, 1024}}}, {}};
   const Bucket bucket{0, 0, {SeqId{0}, SeqId{1}}};
   const BucketPlan plan = plan_bucket(inputs, step, bucket);
-  const auto held = held_bytes(inputs.cost, inputs.heads, plan.layers[0].exchange, 4);
-  inputs.limits.exchange_bytes = *std::max_element(held.begin(), held.end());
+  inputs.limits.exchange_bytes = most_held_bytes(inputs, plan);
   EXPECT_EQ(plan_bucket(inputs, step, bucket), plan);
   --inputs.limits.exchange_bytes;
   try {
@@ -141,7 +140,7 @@ TEST(PlanBucket, SaysHowManyBytesAMemberMustHoldWhereTheCapIsTooSmall) {
 TEST(PlanBucket, KeepsWorkAtHomeRatherThanPassTheCap) {
   PlanInputs inputs = two_replicas(Strategy::libra);
   inputs.mesh = {.dp = 2};
-  inputs.limits.exchange_bytes = 0;
+  inputs.limits.exchange_bytes = 2 * 65536 * 4 * 64 * 4;  // sums of dk, dv of the document
   StepPlan step;
   step.sequences = {{{{DocId{0}, 0, 65536}}}, {}};
   const Bucket bucket{0, 0, {SeqId{0}, SeqId{1}}};

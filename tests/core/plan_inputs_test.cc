@@ -224,6 +224,7 @@ std::vector<Change> all_changes() {
       [](PlanInputs& i) { i.effort = Effort::thorough; },
       [](PlanInputs& i) { i.gradient_sum = GradientSum::invariant; },
       [](PlanInputs& i) { i.grid_rows = 64; },
+      [](PlanInputs& i) { i.keep_received = true; },
       [](PlanInputs& i) { i.cost.model = "other"; },
       [](PlanInputs& i) { i.cost.hardware = "other"; },
       [](PlanInputs& i) { i.cost.layers = 5; },

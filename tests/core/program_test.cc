@@ -315,9 +315,9 @@ TEST(RankProgramWords, AreRefusedWhenTruncatedAnywhereOrLeftOver) {
 
 TEST(RankProgramWords, OfCountsFlagsAndNamesOutOfRangeAreRefused) {
   const std::vector<int64_t> words = encode(full_program());
-  // Header: mask kind at word 7, gradient sum at 15, number of own keys at 17; rounds begin at 25 with their three
-  // flags.
-  for (const size_t place : {7, 15, 17, 24, 25, 26, 27})
+  // Header: mask kind at word 7, gradient sum at 15, kept or not at 16, number of own keys at 19; rounds begin at 27
+  // with their three flags.
+  for (const size_t place : {7, 15, 16, 19, 26, 27, 28, 29})
     for (const int64_t value : {int64_t{-1}, int64_t{1} << 40}) {
       std::vector<int64_t> broken = words;
       broken[place] = value;
@@ -327,14 +327,14 @@ TEST(RankProgramWords, OfCountsFlagsAndNamesOutOfRangeAreRefused) {
 
 TEST(RankProgramWords, SayWhichWordIsWrong) {
   std::vector<int64_t> words = encode(full_program());
-  words[1] = 2;
+  words[1] = 3;
   try {
     decode_rank_program(words);
     FAIL() << "accepted";
   } catch (const FormatError& error) {
     EXPECT_STREQ(
         error.what(),
-        "version 2 is not 1, word 1 of a rank program: pass the words of encode() unchanged, between equal versions");
+        "version 3 is not 2, word 1 of a rank program: pass the words of encode() unchanged, between equal versions");
   }
 }
 

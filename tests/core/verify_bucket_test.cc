@@ -212,14 +212,5 @@ TEST(CheckExchange, HomeWorkOverSeveralOwnersNeedsTheirKeysInRoundZero) {
   EXPECT_EQ(rules(check_exchange(inputs, bucket, 0)), Rules{});
 }
 
-TEST(CheckExchange, AMemberHoldsNoMoreThanItsCap) {
-  TwoMembers plan;
-  const int64_t cells = 2 * 2 + 2 * 8 * 1;  // queries, keys and values
-  plan.inputs.limits.exchange_bytes = cells * plan.inputs.heads.size * plan.inputs.cost.element_bytes;
-  EXPECT_EQ(plan.exchanged(), Rules{});
-  --plan.inputs.limits.exchange_bytes;
-  EXPECT_EQ(plan.exchanged(), Rules{"exchange within cap"});
-}
-
 }  // namespace
 }  // namespace equipoise

@@ -3,6 +3,7 @@ micro-steps in flight. The same model runs alone with dense attention, for compa
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 import torch.distributed as dist
@@ -10,7 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 import equipoise as eq
 from attention_cases import plan, seen_by
@@ -21,9 +22,24 @@ VOCABULARY, HIDDEN, LAYERS = 31, 24, 2
 
 @dataclass(frozen=True)
 class Options:
-    checkpointing: bool = False
+    checkpointing: str = "none"  # or "reentrant", "non_reentrant", "selective": attention alone is not run again
     fsdp: bool = False
     in_flight: bool = False  # F0 F1 B0 B1 instead of F0 B0 F1 B1
+
+
+def save_attention(_context, op, *_args, **_kwargs):
+    saved = op == torch.ops.equipoise.attention_forward.default
+    return CheckpointPolicy.MUST_SAVE if saved else CheckpointPolicy.PREFER_RECOMPUTE
+
+
+def run_layer(layer, checkpointing, x, attend):
+    match checkpointing:
+        case "none":
+            return layer(x, attend)
+        case "selective":
+            context = partial(create_selective_checkpoint_contexts, save_attention)
+            return checkpoint(layer, x, attend, use_reentrant=False, context_fn=context)
+    return checkpoint(layer, x, attend, use_reentrant=checkpointing == "reentrant")
 
 
 class Layer(nn.Module):
@@ -50,8 +66,8 @@ class Model(nn.Module):
 
     def forward(self, tokens, attend):
         x = self.embedding(tokens)
-        for layer in self.layers:
-            x = checkpoint(layer, x, attend, use_reentrant=False) if self.checkpointing else layer(x, attend)
+        for index, layer in enumerate(self.layers):
+            x = run_layer(layer, self.checkpointing, x, partial(attend, index))
         return self.head(x)
 
 
@@ -87,8 +103,8 @@ def train_step(case, options):
     attention = eq.PooledAttention(groups)
     losses, total = [], torch.zeros((), dtype=torch.float64)
     for micro in case.micro_steps(groups.replica, groups.cp_rank):
-        exchange = micro.exchange(mask=0)
-        loss = local_loss(model, [micro], lambda q, k, v, e=exchange: attention(q, k, v, e))
+        exchanges = [micro.exchange(mask=layer % len(case.masks)) for layer in range(LAYERS)]
+        loss = local_loss(model, [micro], lambda layer, q, k, v, e=exchanges: attention(q, k, v, e[layer]))
         total += loss.detach()
         if options.in_flight:
             losses.append(loss)
@@ -113,8 +129,8 @@ def train_step_alone(case):
     model = make_model(case, Options())
     ranks, total = plan(case), 0.0
     for micros in zip(*ranks, strict=True):
-        seen = seen_by(micros, "causal", 0)
-        loss = local_loss(model, micros, lambda q, k, v, s=seen: dense_attention(q, k, v, s)[0])
+        seen = [seen_by(micros, *case.masks[layer % len(case.masks)]) for layer in range(LAYERS)]
+        loss = local_loss(model, micros, lambda layer, q, k, v, s=seen: dense_attention(q, k, v, s[layer])[0])
         loss.backward()
         total += float(loss.detach())
     return total, {name: parameter.grad for name, parameter in model.named_parameters()}

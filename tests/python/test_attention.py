@@ -115,7 +115,7 @@ def test_equals_dense_attention_where_a_cap_makes_several_rounds():
     lengths = (200,) + (10,) * 40
     cases = [
         Case(lengths, "libra", dp=3, heads=(8, 4, 16), window=200, options={"exchange_bytes": cap})
-        for cap in range(200_000, 50_000, -10_000)
+        for cap in range(750_000, 250_000, -50_000)
     ]
     most = max(cases, key=lambda case: case.micro_steps(0, 0)[0].exchange(mask=0).rounds)
     assert most.micro_steps(0, 0)[0].exchange(mask=0).rounds >= 3

@@ -146,7 +146,7 @@ def changed_word(index, value):
         ({"k": torch.zeros(23, 4, 16).double(), "v": torch.zeros(23, 4, 16).double()}, r"k has shape \[23, 4, 16\]"),
         ({"program": torch.zeros(5)}, r"program is Float \[5\] on cpu"),
         ({"program": torch.zeros(5, dtype=torch.int64)}, "magic"),
-        ({"program": changed_word(1, 7)}, "version 7 is not 1"),
+        ({"program": changed_word(1, 7)}, "version 7 is not 2"),
         ({"program": good_call()["program"][:-1]}, "end"),
         ({"program": changed_word(-1, 1000)}, "broken program"),
     ],

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from dataclasses import replace
 from datetime import timedelta
 from itertools import product
 
@@ -16,10 +17,12 @@ from dense import with_gradients
 from ranks import run_ranks
 
 # Fewer documents than sequences, so that some rank has an empty one in some micro-step.
+WINDOWED = (("causal", 0), ("sliding_window", 13))
 CASES = [
     Case((60, 20, 9), "equipoise", dp=2, window=100, options={"micro_steps": 2}),
     Case((50, 3, 30), "libra", dp=2, cp=2, window=100, options={"micro_steps": 2}),
-    Case((70, 12), "ulysses", dp=1, cp=2, window=100, options={"micro_steps": 2}),
+    Case((70, 12), "ulysses", dp=1, cp=2, window=100, masks=WINDOWED, options={"micro_steps": 2}),
+    Case((80, 20, 9, 40), "libra", dp=4, pool=2, window=100, masks=WINDOWED, options={"micro_steps": 2}),
     Case((90, 40, 7, 25, 3), "equipoise", dp=4, cp=2, pool=4, window=100, options={"micro_steps": 2, "align": 4}),
     Case((90, 40, 7, 25, 3, 11, 2, 60, 9, 9, 1, 30), "libra", dp=8, pool=4, window=100, options={"micro_steps": 2}),
 ]
@@ -27,11 +30,18 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"dp{case.dp}cp{case.cp}-{case.strategy}")
 def test_gradients_equal_those_of_one_rank_under_all_schedules(case):
-    """With and without checkpointing, FSDP2, and two micro-steps in flight."""
+    """With and without checkpointing of each kind, FSDP2, two micro-steps in flight, and received rows kept."""
     rows = [[micro.rows for micro in micro_steps] for micro_steps in plan(case)]
     assert case.strategy == "ulysses" or any(0 in counts for counts in rows)
     loss, gradients = train_step_alone(case)
-    every = [Options(*flags) for flags in product([False, True], repeat=3)]
+    every = [Options(*flags) for flags in product(["none", "non_reentrant"], [False, True], [False, True])]
+    every += [Options(kind, both, both) for kind in ("reentrant", "selective") for both in (False, True)]
+    keeping = replace(case, options=case.options | {"keep_received": True})
+    for each in (case, keeping):
+        check_options(each, every, loss, gradients)
+
+
+def check_options(case, every, loss, gradients):
     for rank, results in enumerate(run_ranks(case.dp * case.cp, run_options, case, every)):
         for options, (got_loss, got) in zip(every, results, strict=True):
             assert got_loss == pytest.approx(loss, rel=1e-12)
