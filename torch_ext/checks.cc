@@ -89,8 +89,6 @@ RankProgram read_program(const at::Tensor& words, const char* operation) {
   check_words("program", words, operation);
   const at::Tensor flat = words.contiguous();
   const RankProgram program = decode_rank_program({flat.const_data_ptr<int64_t>(), static_cast<size_t>(flat.numel())});
-  if (program.gradient_sum != GradientSum::fast || program.grid_rows != 0)
-    throw InputError("the program asks for invariant gradient sums", operation, "plan without a grid");
   if (const Violations violations = check_program(program); !violations.empty()) {
     const Violation& first = violations.front();
     throw InputError("broken program: " + first.rule + ": " + first.what, operation + (", " + first.where),
@@ -102,6 +100,9 @@ RankProgram read_program(const at::Tensor& words, const char* operation) {
 void check_inputs(const RankProgram& program, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
   const std::string where = place(program);
   check_qkv(q, k, v, where);
+  if (program.gradient_sum == GradientSum::invariant && q.scalar_type() == at::kDouble)
+    throw InputError("q is Double under invariant gradient sums", where,
+                     "give float32 or bfloat16, or plan with gradient_sum fast");
   check_shape("q", q, {program.rows, program.heads.query, program.heads.size}, where);
   check_shape("k", k, {program.rows, program.heads.kv, program.heads.size}, where);
   const auto bytes = static_cast<int64_t>(q.element_size());

@@ -2,6 +2,7 @@
 // came, outputs and log-sum-exp come back.
 #include <limits>
 
+#include "torch_ext/grid.h"
 #include "torch_ext/rounds.h"
 #include "torch_ext/workspace.h"
 
@@ -27,6 +28,17 @@ Transfer give_back(Run& run, int64_t index) {
   return start_transfer(run.return_line, index, freight);
 }
 
+void compute(const Run& run, int64_t index) {
+  const std::vector<KernelEntry>& entries = run.program.rounds[index].entries;
+  const auto attend_entry = [&](int64_t i, auto attend) {
+    const auto [visibility, queries, keys] = parts_of(run, index, entries[i]);
+    attend(visibility, queries, keys, run.scale);
+  };
+  if (run.program.gradient_sum == GradientSum::invariant)
+    return for_each_grid_cell(std::ssize(entries), [&](int64_t i) { attend_entry(i, attend_grid_cell); });
+  for (int64_t i = 0; i < std::ssize(entries); ++i) attend_entry(i, attend_forward);
+}
+
 }  // namespace
 
 at::ScalarType sum_type(at::ScalarType type) { return type == at::kDouble ? at::kDouble : at::kFloat; }
@@ -43,7 +55,7 @@ Tensors run_forward(const Call& call, const Tensors& qkv) {
       make_results(program, 1, q.options().dtype(sum_type(q.scalar_type())), -std::numeric_limits<double>::infinity());
   Run run = make_run(call, take_buffers(program, Pass::forward, q, {}),
                      {as_cells(q), as_cells(out), as_cells(lse), {}, {}}, {as_cells(k), as_cells(v), {}, {}});
-  run_rounds(run, {dispatch, attend_forward, give_back});
+  run_rounds(run, {dispatch, compute, give_back});
   give_memory_back(std::move(run.memory.pass));
   return {out, lse.squeeze(-1), run.memory.kept};
 }

@@ -42,9 +42,9 @@ Pending start(Run& run, int64_t round, const char* step, Transfer (*start_step)(
   return {start_step(run, round), round};
 }
 
-void compute(Run& run, int64_t round, Attend attend) {
+void compute(const Run& run, int64_t round, void (*compute_step)(const Run&, int64_t)) {
   const Span span("compute", round);
-  compute_round(run, round, attend);
+  compute_step(run, round);
 }
 
 }  // namespace
@@ -94,13 +94,10 @@ void add_inputs(const Run& run, int64_t round, Freight& freight) {
   add_keys(freight.receive, part.receive_keys, run.arena.v);
 }
 
-void compute_round(const Run& run, int64_t round, Attend attend) {
-  for (const KernelEntry& entry : run.program.rounds[round].entries) {
-    const Queries& queries = entry.q_store == Store::local ? run.local : run.guests[round];
-    const Keys& keys = entry.k_store == Store::local ? run.local_keys : run.arena;
-    attend(visibility_of(run.program.mask, entry.diagonal), queries_of(queries, entry), keys_of(keys, entry),
-           run.scale);
-  }
+EntryParts parts_of(const Run& run, int64_t round, const KernelEntry& entry) {
+  const Queries& queries = entry.q_store == Store::local ? run.local : run.guests[round];
+  const Keys& keys = entry.k_store == Store::local ? run.local_keys : run.arena;
+  return {visibility_of(run.program.mask, entry.diagonal), queries_of(queries, entry), keys_of(keys, entry)};
 }
 
 void run_rounds(Run& run, const RoundSteps& steps) {
@@ -112,7 +109,7 @@ void run_rounds(Run& run, const RoundSteps& steps) {
   for (int64_t round = 0; round < rounds; ++round) {
     Pending next = dispatch(round + 1);
     finish(dispatched, "wait_dispatch");
-    compute(run, round, steps.attend);
+    compute(run, round, steps.compute);
     finish(returned, "wait_return");
     returned = start(run, round, "return", steps.give_back);
     dispatched = std::move(next);

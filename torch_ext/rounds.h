@@ -36,14 +36,18 @@ Freight freight_of(const Memory& memory, const WireBuffers& wires);
 /// Queries, keys and values of a round.
 void add_inputs(const Run& run, int64_t round, Freight& freight);
 
-/// Calls the kernel for every entry of a round.
-using Attend = void (*)(const Visibility&, const Queries&, const Keys&, double);
-void compute_round(const Run& run, int64_t round, Attend attend);
+/// The part of the stores that an entry of a round computes with.
+struct EntryParts {
+  Visibility visibility;
+  Queries queries;
+  Keys keys;
+};
+EntryParts parts_of(const Run& run, int64_t round, const KernelEntry& entry);
 
 /// What a pass does in a round; an empty Transfer where nothing moves.
 struct RoundSteps {
   Transfer (*dispatch)(Run& run, int64_t round);
-  Attend attend;
+  void (*compute)(const Run& run, int64_t round);
   Transfer (*give_back)(Run& run, int64_t round);
 };
 
