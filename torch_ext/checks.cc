@@ -100,9 +100,10 @@ RankProgram read_program(const at::Tensor& words, const char* operation) {
 void check_inputs(const RankProgram& program, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
   const std::string where = place(program);
   check_qkv(q, k, v, where);
-  if (program.gradient_sum == GradientSum::invariant && q.scalar_type() == at::kDouble)
-    throw InputError("q is Double under invariant gradient sums", where,
-                     "give float32 or bfloat16, or plan with gradient_sum fast");
+  if (program.gradient_sum == GradientSum::invariant && (q.scalar_type() == at::kDouble || !q.is_cpu()))
+    throw InputError(
+        std::string("q is ") + c10::toString(q.scalar_type()) + " on " + q.device().str() + " under invariant sums",
+        where, "give float32 or bfloat16 on the CPU, or plan with gradient_sum fast");
   check_shape("q", q, {program.rows, program.heads.query, program.heads.size}, where);
   check_shape("k", k, {program.rows, program.heads.kv, program.heads.size}, where);
   const auto bytes = static_cast<int64_t>(q.element_size());

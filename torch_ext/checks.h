@@ -15,7 +15,8 @@ namespace equipoise {
 /// The program in a 1-D int64 CPU tensor, decoded and with every place in it in range.
 RankProgram read_program(const at::Tensor& words, const char* operation);
 
-/// q [T, Hq, D], k and v [T, Hkv, D] as the program counts them, of one type (float, double, bfloat16) on one device.
+/// q [T, Hq, D], k and v [T, Hkv, D] as the program counts them, of one type (float, double, bfloat16) on one device;
+/// under invariant sums float or bfloat16 on the CPU.
 void check_inputs(const RankProgram& program, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v);
 
 /// The bytes that a forward keeps for its backward, as the program lays them out.

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <vector>
 
+#include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/zeros.h>
 
 #include "equipoise/base/exact_sum.h"
 
@@ -89,11 +90,17 @@ void merge_exactly(const at::Tensor& sums, const at::Tensor& other) {
 
 at::Tensor round_exactly(const at::Tensor& sums, at::ScalarType type) {
   const int64_t size = exact_sums_in(sums.size(2));
-  const at::Tensor rounded = at::empty({sums.size(0), sums.size(1), size}, sums.options().dtype(at::kFloat));
+  const at::Tensor rounded = at::empty({sums.size(0), sums.size(1), size}, sums.options().dtype(type));
   const int64_t* const words = sums.const_data_ptr<int64_t>();
-  float* const numbers = rounded.data_ptr<float>();
-  for_each_block(sums, rounded, [&](int64_t at, int64_t to) { round_sums(words + at, numbers + to, size); });
-  return rounded.to(type);
+  std::vector<float> numbers(size);
+  AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, type, "round_exactly", [&] {
+    scalar_t* const results = rounded.data_ptr<scalar_t>();
+    for_each_block(sums, rounded, [&](int64_t at, int64_t to) {
+      round_sums(words + at, numbers.data(), size);
+      std::transform(numbers.begin(), numbers.end(), results + to, [](float n) { return static_cast<scalar_t>(n); });
+    });
+  });
+  return rounded;
 }
 
 }  // namespace equipoise

@@ -95,5 +95,5 @@ def test_float64_is_refused_under_invariant_sums():
     micro = case.micro_steps(0, 0)[0]
     q, k, v, _ = make_tensors(case, micro, 0)
     program = torch.from_numpy(micro.exchange(mask=0).program)
-    with pytest.raises(ValueError, match="q is Double under invariant gradient sums, attention of member 0"):
+    with pytest.raises(ValueError, match="q is Double on cpu under invariant sums, attention of member 0"):
         torch.ops.equipoise.attention_forward(q, k, v, program, "", "", 0.5, 0)
