@@ -50,7 +50,7 @@ struct Saved {
 };
 
 /// Returns dq [T, Hq, D], dk and dv [T, Hkv, D]; padding rows get 0. Partial dk and dv travel in the input's type and
-/// are added in its sum type, own first, then by round and member.
+/// are added in its sum type, own first, then by round and member; under invariant sums they travel as exact sums.
 Tensors run_backward(const Call& call, const Tensors& qkv, const Saved& saved);
 
 }  // namespace equipoise

@@ -3,6 +3,8 @@
 // keys. Sums of dk and dv are kept in at least float and rounded once.
 #include <ATen/ops/zeros.h>
 
+#include "equipoise/base/exact_sum.h"
+#include "torch_ext/grid.h"
 #include "torch_ext/rounds.h"
 #include "torch_ext/workspace.h"
 
@@ -30,7 +32,8 @@ Transfer dispatch(Run& run, int64_t index) {
 /// Gradients of key blocks whose last use was this round, in whichever round they came: one of dk or dv.
 void add_key_gradients(const Run& run, int64_t index, at::Tensor Keys::* part, Freight& freight) {
   const int64_t kv_heads = run.program.heads.kv;
-  const at::ScalarType wire = run.local_keys.k.scalar_type();
+  const at::ScalarType wire =
+      run.program.gradient_sum == GradientSum::invariant ? at::kLong : run.local_keys.k.scalar_type();
   for (const RoundProgram& round : run.program.rounds) {
     for (const ReceiveKeys& block : round.receive_keys)
       if (block.return_round == index)
@@ -55,19 +58,24 @@ Transfer give_back(Run& run, int64_t index) {
 /// What own keys got through the arena.
 void add_own_arena_gradients(const Run& run) {
   const int64_t kv_heads = run.program.heads.kv;
+  const bool exact = run.program.gradient_sum == GradientSum::invariant;
   for (const OwnKeys& own : run.program.own_keys) {
     const Cells from{own.cell, 1, own.head_stride, own.rows, own.heads};
     const Cells to{own.first_row * kv_heads + own.head_begin, kv_heads, 1, own.rows, own.heads};
-    view(run.local_keys.dk, to).add_(view(run.arena.dk, from));
-    view(run.local_keys.dv, to).add_(view(run.arena.dv, from));
+    for (at::Tensor Keys::* part : {&Keys::dk, &Keys::dv}) {
+      const at::Tensor sums = view(run.local_keys.*part, to), more = view(run.arena.*part, from);
+      exact ? merge_exactly(sums, more) : static_cast<void>(sums.add_(more));
+    }
   }
 }
 
-/// Sums of own dk or dv [T, Hkv, D]: the result itself where it has the type of sums, else a buffer.
-at::Tensor make_sums(const Memory& memory, const Buffer& buffer, const at::Tensor& keys) {
-  const auto type = sum_type(keys.scalar_type());
+/// Sums of own dk or dv [T, Hkv, D], or exact ones [T, Hkv, W]: the result itself where it has the type of sums, else a
+/// buffer.
+at::Tensor make_sums(const Memory& memory, const Buffer& buffer, const at::Tensor& keys, bool exact) {
+  const auto type = exact ? at::kLong : sum_type(keys.scalar_type());
   if (type == keys.scalar_type()) return at::zeros(keys.sizes(), keys.options());
-  return bytes_of(memory, buffer).view(type).view(keys.sizes()).zero_();
+  const int64_t numbers = exact ? exact_sum_words(keys.size(2)) : keys.size(2);
+  return bytes_of(memory, buffer).view(type).view({keys.size(0), keys.size(1), numbers}).zero_();
 }
 
 }  // namespace
@@ -77,14 +85,18 @@ Tensors run_backward(const Call& call, const Tensors& qkv, const Saved& saved) {
   const RankProgram& program = call.program;
   Memory memory = take_buffers(program, Pass::backward, q, saved.kept);
   const at::Tensor dq = make_results(program, program.heads.size, q.options(), 0.0);
-  const at::Tensor dk = make_sums(memory, memory.places.own_dk, k), dv = make_sums(memory, memory.places.own_dv, v);
+  const bool exact = program.gradient_sum == GradientSum::invariant;
+  const at::Tensor dk = make_sums(memory, memory.places.own_dk, k, exact);
+  const at::Tensor dv = make_sums(memory, memory.places.own_dv, v, exact);
   Run run = make_run(
       call, std::move(memory),
       {as_cells(q), as_cells(saved.out), as_cells(saved.lse.unsqueeze(-1)), as_cells(saved.grad_out), as_cells(dq)},
       {as_cells(k), as_cells(v), as_cells(dk), as_cells(dv)});
   run_rounds(run, {dispatch, call.kernel.backward, give_back});
   add_own_arena_gradients(run);
-  const Tensors results = {dq, dk.to(k.scalar_type()), dv.to(v.scalar_type())};
+  const auto type = k.scalar_type();
+  const Tensors results = {dq, exact ? round_exactly(dk, type) : dk.to(type),
+                           exact ? round_exactly(dv, type) : dv.to(type)};
   give_memory_back(std::move(run.memory.pass));
   return results;
 }

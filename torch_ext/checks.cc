@@ -89,8 +89,6 @@ RankProgram read_program(const at::Tensor& words, const char* operation) {
   check_words("program", words, operation);
   const at::Tensor flat = words.contiguous();
   const RankProgram program = decode_rank_program({flat.const_data_ptr<int64_t>(), static_cast<size_t>(flat.numel())});
-  if (program.gradient_sum != GradientSum::fast || program.grid_rows != 0)
-    throw InputError("the program asks for invariant gradient sums", operation, "plan without a grid");
   if (const Violations violations = check_program(program); !violations.empty()) {
     const Violation& first = violations.front();
     throw InputError("broken program: " + first.rule + ": " + first.what, operation + (", " + first.where),

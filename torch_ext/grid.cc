@@ -2,13 +2,18 @@
 
 #include <algorithm>
 #include <atomic>
+#include <mutex>
+#include <string>
+#include <vector>
 
+#include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/zeros.h>
 
+#include "equipoise/base/errors.h"
 #include "equipoise/base/exact_sum.h"
+#include "torch_ext/kernel_cpu.h"
 
 namespace equipoise {
 namespace {
@@ -45,26 +50,28 @@ class OneThread {
   int before_;
 };
 
-}  // namespace
-
-void attend_grid_cell(const Visibility& visibility, const Queries& queries, const Keys& keys, double scale) {
+void attend_grid_cell(const EntryParts& entry, double scale) {
+  const auto& [visibility, queries, keys] = entry;
   const Queries cell{copied(queries.q), scratch(queries.out), scratch(queries.lse), {}, {}};
   attend_forward(visibility, cell, {copied(keys.k), copied(keys.v), {}, {}}, scale);
   queries.out.copy_(cell.out);
   queries.lse.copy_(cell.lse);
 }
 
-KeyParts attend_grid_cell_backward(const Visibility& visibility, const Queries& queries, const Keys& keys,
-                                   double scale) {
+/// Writes dq, and returns the parts of dk and dv beside copies of k and v.
+Keys attend_grid_cell_backward(const EntryParts& entry, double scale) {
+  const auto& [visibility, queries, keys] = entry;
   const Queries cell{copied(queries.q), copied(queries.out), copied(queries.lse), copied(queries.grad_out),
                      scratch(queries.dq)};
-  const Keys parts{copied(keys.k), copied(keys.v), scratch(keys.k).zero_(), scratch(keys.v).zero_()};
+  Keys parts{copied(keys.k), copied(keys.v), scratch(keys.k).zero_(), scratch(keys.v).zero_()};
   attend_backward(visibility, cell, parts, scale);
   queries.dq.copy_(cell.dq);
-  return {parts.dk, parts.dv};
+  return parts;
 }
 
-void for_each_grid_cell(int64_t count, const std::function<void(int64_t)>& work) {
+/// Calls work(i) for 0 <= i < count, each on one thread, several at a time where there are threads.
+template <class EachCell>
+void for_each_grid_cell(int64_t count, const EachCell& work) {
   std::atomic<int64_t> next{0};
   at::parallel_for(0, std::min<int64_t>(count, at::get_num_threads()), 1, [&](int64_t, int64_t) {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;  // other threads do not inherit it
@@ -73,12 +80,41 @@ void for_each_grid_cell(int64_t count, const std::function<void(int64_t)>& work)
   });
 }
 
+/// Adds numbers [R, H, D], float, to sums [R, H, W]; any strides, but cells of one row and head lie together.
 void add_exactly(const at::Tensor& sums, const at::Tensor& values) {
   int64_t* const words = sums.data_ptr<int64_t>();
   const float* const numbers = values.const_data_ptr<float>();
   for_each_block(sums, values,
                  [&](int64_t at, int64_t from) { add_to_sums(words + at, numbers + from, values.size(2)); });
 }
+
+void check(const at::Tensor& q, const std::string& where) {
+  const auto type = q.scalar_type();
+  if ((type != at::kFloat && type != at::kBFloat16) || !q.is_cpu())
+    throw InputError(std::string("q is ") + c10::toString(type) + " on " + q.device().str() + " under invariant sums",
+                     where, "give float32 or bfloat16 on the CPU, or plan with gradient_sum fast");
+}
+
+void forward(const Work& work) {
+  for_each_grid_cell(std::ssize(work.entries),
+                     [&](int64_t i) { attend_grid_cell(parts_of(work, work.entries[i]), work.scale); });
+}
+
+/// Parts are summed exactly, so whichever thread comes first may add its own first.
+void backward(const Work& work) {
+  std::mutex summing;
+  for_each_grid_cell(std::ssize(work.entries), [&](int64_t i) {
+    const EntryParts entry = parts_of(work, work.entries[i]);
+    const Keys parts = attend_grid_cell_backward(entry, work.scale);
+    const std::lock_guard lock(summing);
+    add_exactly(entry.keys.dk, parts.dk);
+    add_exactly(entry.keys.dv, parts.dv);
+  });
+}
+
+}  // namespace
+
+const Kernel grid_kernel = {check, forward, backward};
 
 void merge_exactly(const at::Tensor& sums, const at::Tensor& other) {
   int64_t* const words = sums.data_ptr<int64_t>();
@@ -89,11 +125,17 @@ void merge_exactly(const at::Tensor& sums, const at::Tensor& other) {
 
 at::Tensor round_exactly(const at::Tensor& sums, at::ScalarType type) {
   const int64_t size = exact_sums_in(sums.size(2));
-  const at::Tensor rounded = at::empty({sums.size(0), sums.size(1), size}, sums.options().dtype(at::kFloat));
+  const at::Tensor rounded = at::empty({sums.size(0), sums.size(1), size}, sums.options().dtype(type));
   const int64_t* const words = sums.const_data_ptr<int64_t>();
-  float* const numbers = rounded.data_ptr<float>();
-  for_each_block(sums, rounded, [&](int64_t at, int64_t to) { round_sums(words + at, numbers + to, size); });
-  return rounded.to(type);
+  std::vector<float> numbers(size);
+  AT_DISPATCH_FLOATING_TYPES_AND(at::kBFloat16, type, "round_exactly", [&] {
+    scalar_t* const results = rounded.data_ptr<scalar_t>();
+    for_each_block(sums, rounded, [&](int64_t at, int64_t to) {
+      round_sums(words + at, numbers.data(), size);
+      std::transform(numbers.begin(), numbers.end(), results + to, [](float n) { return static_cast<scalar_t>(n); });
+    });
+  });
+  return rounded;
 }
 
 }  // namespace equipoise

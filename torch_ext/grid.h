@@ -1,8 +1,5 @@
 #pragma once
 
-#include <cstdint>
-#include <functional>
-
 #include "torch_ext/kernel.h"
 
 namespace equipoise {
@@ -15,24 +12,9 @@ namespace equipoise {
 // So every grid cell is copied to contiguous memory of its own, aligned at 64 bytes, and computed on one thread. It is
 // computed in float: bfloat16 is copied as it is, and rounded once where a result returns.
 
-/// As attend_forward.
-void attend_grid_cell(const Visibility& visibility, const Queries& queries, const Keys& keys, double scale);
-
-/// A grid cell's part of the gradients of its keys.
-struct KeyParts {
-  at::Tensor dk;  ///< [K, Hkv, D], float
-  at::Tensor dv;  ///< [K, Hkv, D], float
-};
-
-/// As attend_backward, but returns its parts of dk and dv.
-KeyParts attend_grid_cell_backward(const Visibility& visibility, const Queries& queries, const Keys& keys,
-                                   double scale);
-
-/// Calls work(i) for 0 <= i < count, each on one thread, several at a time where there are threads.
-void for_each_grid_cell(int64_t count, const std::function<void(int64_t)>& work);
-
-/// Adds numbers [R, H, D], float, to sums [R, H, W]; any strides, but cells of one row and head lie together.
-void add_exactly(const at::Tensor& sums, const at::Tensor& values);
+/// float and bfloat16 on a CPU. Its sums of dk and dv are exact: int64 [cells, W] where other kernels have numbers
+/// [cells, D].
+extern const Kernel grid_kernel;
 
 /// Adds other sums [R, H, W] to sums [R, H, W], as above.
 void merge_exactly(const at::Tensor& sums, const at::Tensor& other);

@@ -174,14 +174,20 @@ void attend_backward(const Visibility& visibility, const Queries& queries, const
   fill_uncomputed(calls, queries.dq, 0.0);
 }
 
+EntryParts parts_of(const Work& work, const KernelEntry& entry) {
+  return {visibility_of(work.mask, entry.diagonal),
+          queries_of(entry.q_store == Store::local ? work.local : work.guests, entry),
+          keys_of(entry.k_store == Store::local ? work.local_keys : work.arena, entry)};
+}
+
 namespace {
 
 template <class Attend>
 void for_each_entry(const Work& work, Attend attend) {
-  for (const KernelEntry& entry : work.entries)
-    attend(visibility_of(work.mask, entry.diagonal),
-           queries_of(entry.q_store == Store::local ? work.local : work.guests, entry),
-           keys_of(entry.k_store == Store::local ? work.local_keys : work.arena, entry), work.scale);
+  for (const KernelEntry& entry : work.entries) {
+    const auto [visibility, queries, keys] = parts_of(work, entry);
+    attend(visibility, queries, keys, work.scale);
+  }
 }
 
 void check(const at::Tensor& q, const std::string& where) {

@@ -16,6 +16,14 @@ struct Visibility {
 
 Visibility visibility_of(const Mask& mask, int64_t diagonal);
 
+/// The part of the stores that an entry computes with.
+struct EntryParts {
+  Visibility visibility;
+  Queries queries;
+  Keys keys;
+};
+EntryParts parts_of(const Work& work, const KernelEntry& entry);
+
 /// As Kernel::forward and Kernel::backward.
 void attend_forward(const Visibility& visibility, const Queries& queries, const Keys& keys, double scale);
 void attend_backward(const Visibility& visibility, const Queries& queries, const Keys& keys, double scale);

@@ -10,6 +10,7 @@
 
 #include "torch_ext/attention.h"
 #include "torch_ext/checks.h"
+#include "torch_ext/grid.h"
 #include "torch_ext/local.h"
 #include "torch_ext/workspace.h"
 
@@ -25,17 +26,22 @@ using Ints = const Tensor&;  ///< 1-D int64 CPU tensor
 
 // For the device of a kernel: checks, then work.
 
+const Kernel& kernel_of(const RankProgram& program, const Kernel& fast) {
+  return program.gradient_sum == GradientSum::invariant ? grid_kernel : fast;
+}
+
 template <const Kernel& kernel>
 Three attention_forward(const Tensor& q, const Tensor& k, const Tensor& v, Ints program, std::string dispatch_group,
                         std::string return_group, double scale, c10::SymInt kept_bytes) {
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
   const c10::DeviceGuard device(q.device());
   const RankProgram decoded = read_program(program, "attention_forward");
+  const Kernel& used = kernel_of(decoded, kernel);
   const GroupNames groups{std::move(dispatch_group), std::move(return_group)};
-  check_inputs(decoded, kernel, {q, k, v});
+  check_inputs(decoded, used, {q, k, v});
   check_kept(decoded, q, kept_bytes.expect_int(), "attention_forward");
   check_groups(decoded, groups);
-  return run_forward({decoded, groups, kernel, scale}, {q.contiguous(), k.contiguous(), v.contiguous()});
+  return run_forward({decoded, groups, used, scale}, {q.contiguous(), k.contiguous(), v.contiguous()});
 }
 
 template <const Kernel& kernel>
@@ -45,12 +51,13 @@ Three attention_backward(const Tensor& grad_out, const Tensor& q, const Tensor& 
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
   const c10::DeviceGuard device(q.device());
   const RankProgram decoded = read_program(program, "attention_backward");
+  const Kernel& used = kernel_of(decoded, kernel);
   const GroupNames groups{std::move(dispatch_group), std::move(return_group)};
-  check_inputs(decoded, kernel, {q, k, v});
+  check_inputs(decoded, used, {q, k, v});
   check_saved(q, {grad_out, out, lse, kept}, "attention_backward");
   check_kept(decoded, q, kept.numel(), "attention_backward");
   check_groups(decoded, groups);
-  return run_backward({decoded, groups, kernel, scale}, {q.contiguous(), k.contiguous(), v.contiguous()},
+  return run_backward({decoded, groups, used, scale}, {q.contiguous(), k.contiguous(), v.contiguous()},
                       {grad_out.contiguous(), out.contiguous(), lse.contiguous(), kept.contiguous()});
 }
 

@@ -71,8 +71,8 @@ Keys arena_of(const Memory& memory, const Keys& local) {
   const int64_t size = local.k.size(1);
   Keys arena{store_of(memory, places.k, type, size), store_of(memory, places.v, type, size), {}, {}};
   if (!local.dk.defined()) return arena;
-  arena.dk = store_of(memory, places.dk, local.dk.scalar_type(), size).zero_();
-  arena.dv = store_of(memory, places.dv, local.dv.scalar_type(), size).zero_();
+  arena.dk = store_of(memory, places.dk, local.dk.scalar_type(), local.dk.size(1)).zero_();
+  arena.dv = store_of(memory, places.dv, local.dv.scalar_type(), local.dv.size(1)).zero_();
   return arena;
 }
 

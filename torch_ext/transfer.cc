@@ -9,6 +9,7 @@
 
 #include "equipoise/base/errors.h"
 #include "equipoise/model/buffers.h"
+#include "torch_ext/grid.h"
 #include "torch_ext/wire.h"
 
 namespace equipoise {
@@ -57,10 +58,12 @@ at::Tensor widened(const at::Tensor& place, at::ScalarType type, const at::Tenso
 
 void unpack(const Blocks& blocks, const at::Tensor& wire, const at::Tensor& room) {
   for_each_place(blocks, wire, [&](const Block& block, const at::Tensor& place) {
-    if (block.add)
-      block.cells.add_(widened(place, block.cells.scalar_type(), room));
-    else
+    if (!block.add)
       block.cells.copy_(place);
+    else if (block.wire == at::kLong)
+      merge_exactly(block.cells, place);
+    else
+      block.cells.add_(widened(place, block.cells.scalar_type(), room));
   });
 }
 

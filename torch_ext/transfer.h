@@ -17,7 +17,7 @@ struct Block {
   int64_t peer = 0;
   at::Tensor cells;     ///< a view of where it is, or of where it goes
   at::ScalarType wire;  ///< the type in which it travels
-  bool add = false;     ///< received: added to what is there, else put there
+  bool add = false;     ///< received: added to what is there, words as exact sums; else put there
 };
 
 /// A list of blocks in order of (peer, time of adding).

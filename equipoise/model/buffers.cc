@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "equipoise/base/errors.h"
+#include "equipoise/base/exact_sum.h"
 #include "equipoise/base/integers.h"
 
 namespace equipoise {

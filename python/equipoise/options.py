@@ -30,6 +30,7 @@ class Options:
     repack_window: int
     exchange_bytes: int | None
     keep_received: bool
+    gradient_sum: str
     hardware: str
     corpus: Path | None
     model: dict[str, int]
@@ -96,6 +97,7 @@ def make_parser() -> Parser:
     add(
         "--keep-received", action="store_true", help="received rows stay from forward to backward: more held, less sent"
     )
+    add("--gradient-sum", default="fast", help="fast, or invariant: the same bits whoever computes what, at a price")
     add(
         "--hardware",
         default="h100",

@@ -95,6 +95,7 @@ def make_inputs(options: Options, world: World, hardware: str) -> "eq.PlanInputs
         exchange_bytes=options.exchange_bytes,
         element_bytes=ELEMENT_BYTES[options.dtype],
         keep_received=options.keep_received,
+        gradient_sum=options.gradient_sum,
     )
 
 

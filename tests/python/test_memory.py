@@ -21,6 +21,10 @@ def planned_for(case, dtype, keep):
     return replace(case, dtype=dtype, options=options)
 
 
+def with_invariant_sums(case):
+    return replace(case, options=case.options | {"gradient_sum": "invariant", "grid_rows": 16})
+
+
 @pytest.mark.parametrize("mesh", [(2, 1), (3, 1), (2, 2), (1, 4)], ids=lambda mesh: f"dp{mesh[0]}cp{mesh[1]}")
 def test_the_peak_of_the_operators_buffers_is_the_plans_figure(mesh):
     """Results and what kernels allocate for themselves are not buffers. Gloo's own memory is not torch's."""
@@ -31,6 +35,7 @@ def test_the_peak_of_the_operators_buffers_is_the_plans_figure(mesh):
         for dtype in ELEMENT_BYTES
         for keep in (False, True)
     ]
+    cases += [with_invariant_sums(case) for case in cases if case.strategy in ("allgather", "libra")]
     largest = 0
     for rank, layers in enumerate(run_ranks(mesh[0] * mesh[1], profile_cases, cases)):
         for first, second in layers:
