@@ -8,6 +8,7 @@
 #include "equipoise/cost/hardware.h"
 #include "equipoise/packing/arrival.h"
 #include "equipoise/planner/planner.h"
+#include "equipoise/study/compare.h"
 #include "equipoise/study/planned_step.h"
 #include "tests/core/random_plans.h"
 
@@ -121,6 +122,40 @@ TEST(NeverSlower, WithAMiddlingLinkSomeBucketsShareAndOthersStayHome) {
     }
   EXPECT_GT(sharing, buckets / 10);
   EXPECT_LT(sharing, buckets * 9 / 10);
+}
+
+/// Predicted time of a trained token over a whole run.
+int64_t token_ps(Strategy strategy, PlanInputs inputs, const Corpus& corpus) {
+  inputs.strategy = strategy;
+  if (strategy == Strategy::libra) inputs.delay.max_delay_steps = 0;
+  std::vector<StepMeasures> steps;
+  PackerState state;
+  while (!is_finished(corpus, state)) {
+    const StepPlan step = plan_step(inputs, corpus, state);
+    steps.push_back(measure_step(inputs, corpus, state, step));
+    state = step.state_after;
+  }
+  return measure_run(steps).token_ps;
+}
+
+TEST(NeverSlower, ARunThatMayWaitTrainsATokenNoSlowerThanWlbWithTheSamePromiseOrLibra) {
+  for (const DpSync dp_sync : both)
+    for (const int64_t cp : {1, 2})
+      for (uint64_t seed = 0; seed < 3; ++seed) {
+        SCOPED_TRACE(std::to_string(cp) + " ranks, seed " + std::to_string(seed));
+        PlanInputs inputs = cluster(4, cp, 2, dp_sync);
+        inputs.limits.max_tokens = 49152;
+        inputs.delay.max_delay_steps = 3;
+        inputs.effort = Effort::fast;
+        std::vector<int64_t> lengths;
+        for (uint64_t part = 0; part < 8; ++part)
+          for (const Document& document : corpus_with_giants(inputs, 8 * seed + part).documents)
+            lengths.push_back(document.length_tokens);
+        const Corpus corpus = make_corpus(lengths, inputs.arrival);
+        const int64_t ours = token_ps(Strategy::equipoise, inputs, corpus);
+        EXPECT_LE(ours, token_ps(Strategy::wlb, inputs, corpus));
+        EXPECT_LE(ours, token_ps(Strategy::libra, inputs, corpus));
+      }
 }
 
 /// Against `plain`, whose slots are others, and which shards otherwise, nothing is promised: placement levels predicted
