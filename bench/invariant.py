@@ -2,8 +2,8 @@
 
 Protocol: 8192 tokens a rank, as in attention_ideal.py: one document against 64, and level ranks; `libra` with fast and
 with invariant sums in float32 and bfloat16, in turn and in one run. A sample is one forward and backward of one layer,
-started together on both ranks, the slower one counts. The first turn is not counted, medians are printed. Bytes are what
-both ranks send in a forward and a backward.
+started together on both ranks, the slower one counts. The first turn is not counted, medians are printed. Bytes are
+what both ranks send in a forward and a backward.
 
 Usage: invariant.py [--hardware NAME|FILE] [--turns N]. Without --hardware this machine is measured first.
 """

@@ -24,8 +24,8 @@ RowBytes query_bytes(const PlanInputs& inputs) {
   return {cell, cell + statistic, inputs.keep_received ? cell : 3 * cell + statistic, cell};
 }
 
-/// Out: k, v. Nothing comes back in the forward. Backward out: k, v, unless they were kept; back: dk, dv, as elements or
-/// as exact sums.
+/// Out: k, v. Nothing comes back in the forward. Backward out: k, v, unless they were kept; back: dk, dv, as elements
+/// or as exact sums.
 RowBytes key_bytes(const PlanInputs& inputs) {
   constexpr int64_t word = sizeof(int64_t);
   const int64_t cell = inputs.heads.size * inputs.cost.element_bytes;

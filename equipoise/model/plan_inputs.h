@@ -62,7 +62,7 @@ struct PlanInputs {
   Effort effort = Effort::normal;   ///< of placing pooled tiles
   GradientSum gradient_sum = GradientSum::fast;
   int64_t grid_rows = default_grid_rows;  ///< query rows of a cell of the invariant grid
-  bool keep_received = false;       ///< members keep received rows from forward to backward, or have them sent again
+  bool keep_received = false;  ///< members keep received rows from forward to backward, or have them sent again
   bool operator==(const PlanInputs&) const = default;
 
   constexpr int64_t sequences() const { return mesh.dp * micro_steps; }  ///< M

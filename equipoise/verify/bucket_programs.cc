@@ -273,7 +273,8 @@ void check_entry(PlanCheck& check, int64_t member, int64_t r, const KernelEntry&
   const SegmentView& view = check.segments[first.replica][first.segment];
   const Interval rows = {first.token, first.token + entry.rows};
   if (program.gradient_sum == GradientSum::invariant && !is_whole_cell(view, rows, program.grid_rows))
-    check.say("entry is a grid cell", member, text(name, " holds ", text(rows), ", which is no whole cell of the grid"));
+    check.say("entry is a grid cell", member,
+              text(name, " holds ", text(rows), ", which is no whole cell of the grid"));
   const Interval keys = keys_of_rows(program.mask, rows, view.length_tokens);
   bool right = fits_groups(first.head, entry.heads, group) && keys.length() == entry.keys &&
                first.token - keys.begin == entry.diagonal;

@@ -197,7 +197,8 @@ bool cut_cell(ProgramSet& plan, Rng& rng) {
 
 std::vector<ProgramFault> entry_faults() {
   const auto entries = &RoundProgram::entries;
-  const Rules read = any_of({{"entry shape", "entry in store", "entry is a grid cell"}, counts, arena, returns, places});
+  const Rules read =
+      any_of({{"entry shape", "entry in store", "entry is a grid cell"}, counts, arena, returns, places});
   std::vector<ProgramFault> faults = list_faults(entries, "entry", any_of({counts, places}));
   faults.back().rules.clear();  // the order of calls means nothing
   const auto add = [&](const char* name, int64_t KernelEntry::* field) {
@@ -346,6 +347,14 @@ std::vector<ProgramFault> header_faults() {
          return true;
        },
        {"program of plan", "entry is a grid cell"}},
+  };
+  return faults;
+}
+
+/// Faults of a set of programs, or of the same thing in all of them.
+std::vector<ProgramFault> set_faults() {
+  const Rules header = {"header", "headers agree", "program of plan"};
+  std::vector<ProgramFault> faults = {
       {"head size wrong everywhere",
        [](ProgramSet& plan, Rng&) {
          for (RankProgram& program : plan.programs) ++program.heads.size;
@@ -381,15 +390,15 @@ std::vector<ProgramFault> word_faults() {
     };
   };
   using Words = std::vector<int64_t>;
-  const Rules rules = any_of(
-      {wires,
-       counts,
-       peers,
-       ranges,
-       returns,
-       arena,
-       places,
-       {"unreadable", "header", "headers agree", "rounds agree", "program of plan", "entry shape", "entry is a grid cell"}});
+  const Rules rules = any_of({wires,
+                              counts,
+                              peers,
+                              ranges,
+                              returns,
+                              arena,
+                              places,
+                              {"unreadable", "header", "headers agree", "rounds agree", "program of plan",
+                               "entry shape", "entry is a grid cell"}});
   return {
       {"word nudged", on_words([](Words& words, Rng& rng) { return nudge(*pick(words, rng), rng); }), rules},
       {"word absurd", on_words([](Words& words, Rng& rng) {
@@ -415,6 +424,7 @@ TEST(ProgramMutations, ABrokenReceiveIsFound) { run_mutations(trial(), receive_f
 TEST(ProgramMutations, ABrokenEntryIsFound) { run_mutations(trial(), entry_faults()); }
 TEST(ProgramMutations, BrokenOwnKeysAreFound) { run_mutations(trial(), own_key_faults()); }
 TEST(ProgramMutations, ABrokenHeaderIsFound) { run_mutations(trial(), header_faults()); }
+TEST(ProgramMutations, ABrokenSetIsFound) { run_mutations(trial(), set_faults()); }
 TEST(ProgramMutations, ABrokenWordIsFound) { run_mutations(trial(), word_faults()); }
 
 }  // namespace
