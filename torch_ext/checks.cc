@@ -26,7 +26,7 @@ std::string place(const RankProgram& program) {
 }
 
 /// Of one type, on one device, with three dimensions and one head size, as the kernel can take them.
-void check_qkv(const Kernel& kernel, const Tensors& qkv, GradientSum sum, const std::string& where) {
+void check_qkv(const Kernel& kernel, const Tensors& qkv, const std::string& where) {
   const auto& [q, k, v] = qkv;
   const auto type = q.scalar_type();
   for (const auto& [name, tensor] : {std::pair{"k", k}, std::pair{"v", v}}) {
@@ -43,7 +43,7 @@ void check_qkv(const Kernel& kernel, const Tensors& qkv, GradientSum sum, const 
   if (q.size(2) != k.size(2) || q.size(2) < 1)
     throw InputError("q has shape " + shape_text(q) + " where k has " + shape_text(k), where,
                      "give q, k and v of one head size D >= 1");
-  kernel.check(q, sum, where);
+  kernel.check(q, where);
 }
 
 void check_shape(const char* name, const at::Tensor& tensor, at::IntArrayRef expected, const std::string& where) {
@@ -100,7 +100,7 @@ RankProgram read_program(const at::Tensor& words, const char* operation) {
 void check_inputs(const RankProgram& program, const Kernel& kernel, const Tensors& qkv) {
   const std::string where = place(program);
   const auto& [q, k, v] = qkv;
-  check_qkv(kernel, qkv, program.gradient_sum, where);
+  check_qkv(kernel, qkv, where);
   check_shape("q", q, {program.rows, program.heads.query, program.heads.size}, where);
   check_shape("k", k, {program.rows, program.heads.kv, program.heads.size}, where);
   const auto bytes = static_cast<int64_t>(q.element_size());
@@ -141,7 +141,7 @@ void check_groups(const RankProgram& program, const GroupNames& groups) {
 
 void check_local(const Kernel& kernel, const Tensors& qkv, const at::Tensor& cu_q, const at::Tensor& cu_k) {
   const auto& [q, k, v] = qkv;
-  check_qkv(kernel, qkv, GradientSum::fast, "local_attention");
+  check_qkv(kernel, qkv, "local_attention");
   if (k.size(1) < 1 || q.size(1) < 1 || q.size(1) % k.size(1) != 0)
     throw InputError(
         std::to_string(q.size(1)) + " query heads are no multiple of " + std::to_string(k.size(1)) + " KV heads",

@@ -5,7 +5,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "equipoise/model/gradient_sum.h"
 #include "equipoise/model/mask.h"
 
 namespace equipoise {
@@ -28,9 +27,9 @@ struct FlashInputs {
   double scale = 1.0;
 };
 
-/// What the kernel can take: float16 or bfloat16, D a multiple of 8 and at most 256, fast sums, a torch whose kernel
+/// What the kernel can take: float16 or bfloat16, D a multiple of 8 and at most 256, a torch whose kernel
 /// has the arguments that we know. Errors: InputError.
-void check_flash(const at::Tensor& q, GradientSum sum, const std::string& where);
+void check_flash(const at::Tensor& q, const std::string& where);
 
 /// Returns out [R, H, D] and log-sum-exp [H, R], float.
 std::tuple<at::Tensor, at::Tensor> flash_forward(const FlashInputs& inputs);

@@ -43,8 +43,8 @@ struct Work {
 
 /// A back end: the kernel for one kind of device.
 struct Kernel {
-  /// Whether it can take tensors like q [T, Hq, D] and add gradients of keys so. Errors: InputError, at `where`.
-  void (*check)(const at::Tensor& q, GradientSum sum, const std::string& where);
+  /// Whether it can take tensors like q [T, Hq, D]. Errors: InputError, at `where`.
+  void (*check)(const at::Tensor& q, const std::string& where);
   /// Writes out and lse of all rows of the entries. Rows without a key get 0 and -inf.
   void (*forward)(const Work& work);
   /// Writes dq, adds to dk and dv; `out` and `lse` are those of the whole row, so an entry with a part of a row's keys

@@ -190,7 +190,7 @@ void for_each_entry(const Work& work, Attend attend) {
   }
 }
 
-void check(const at::Tensor& q, GradientSum, const std::string& where) {
+void check(const at::Tensor& q, const std::string& where) {
   const auto type = q.scalar_type();
   if (type != at::kFloat && type != at::kDouble && type != at::kBFloat16)
     throw InputError(std::string("q is ") + c10::toString(type), where, "give float32, float64 or bfloat16");

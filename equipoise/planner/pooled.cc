@@ -136,7 +136,8 @@ OwnedTiles place_owned(const PlanInputs& inputs, const BucketPlan& plan) {
   const auto fewer = [](const Mask& a, const Mask& b) { return a.layers < b.layers; };
   const auto main = std::max_element(inputs.masks.begin(), inputs.masks.end(), fewer) - inputs.masks.begin();
   PooledTiling pool = pool_of(inputs, owned, inputs.masks[main], nodes, inputs.effort);
-  pool.owners = inputs.mesh.cp > 1 && inputs.effort != Effort::fast;
+  // Not on the invariant grid, whose cells end where owners change.
+  pool.owners = inputs.mesh.cp > 1 && inputs.effort != Effort::fast && pool.grid_rows == 0;
   PooledTiles placed = tile_pooled(pool);
   owned.shardings = std::move(placed.shardings);
   OwnedTiles result;
