@@ -127,7 +127,6 @@ TEST(NeverSlower, WithAMiddlingLinkSomeBucketsShareAndOthersStayHome) {
 /// Predicted time of a trained token over a whole run.
 int64_t token_ps(Strategy strategy, PlanInputs inputs, const Corpus& corpus) {
   inputs.strategy = strategy;
-  if (strategy == Strategy::libra) inputs.delay.max_delay_steps = 0;
   std::vector<StepMeasures> steps;
   PackerState state;
   while (!is_finished(corpus, state)) {
@@ -138,7 +137,8 @@ int64_t token_ps(Strategy strategy, PlanInputs inputs, const Corpus& corpus) {
   return measure_run(steps).token_ps;
 }
 
-TEST(NeverSlower, ARunThatMayWaitTrainsATokenNoSlowerThanWlbWithTheSamePromiseOrLibra) {
+/// `libra` promises something else, and cuts documents where sequences end: its tokens see fewer keys.
+TEST(NeverSlower, ARunThatMayWaitTrainsATokenNoSlowerThanWlbWithTheSamePromise) {
   for (const DpSync dp_sync : both)
     for (const int64_t cp : {1, 2})
       for (uint64_t seed = 0; seed < 3; ++seed) {
@@ -152,9 +152,7 @@ TEST(NeverSlower, ARunThatMayWaitTrainsATokenNoSlowerThanWlbWithTheSamePromiseOr
           for (const Document& document : corpus_with_giants(inputs, 8 * seed + part).documents)
             lengths.push_back(document.length_tokens);
         const Corpus corpus = make_corpus(lengths, inputs.arrival);
-        const int64_t ours = token_ps(Strategy::equipoise, inputs, corpus);
-        EXPECT_LE(ours, token_ps(Strategy::wlb, inputs, corpus));
-        EXPECT_LE(ours, token_ps(Strategy::libra, inputs, corpus));
+        EXPECT_LE(token_ps(Strategy::equipoise, inputs, corpus), token_ps(Strategy::wlb, inputs, corpus));
       }
 }
 
