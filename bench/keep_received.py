@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 import equipoise as eq
-from attention_ideal import KV, LENGTHS, QUERY, SIZE, run_on_two_ranks, slowest_ms
+from attention_ideal import KV, GIANT, QUERY, SIZE, run_on_two_ranks, slowest_ms
 
 
 def plan(keep, hardware, rank):
@@ -22,7 +22,7 @@ def plan(keep, hardware, rank):
     inputs = eq.PlanInputs(
         mesh=eq.Mesh(dp=2), window=8192, model=model, hardware=hardware, strategy="libra", keep_received=keep
     )
-    return next(iter(eq.StepSampler(LENGTHS, inputs, replica=rank, cp_rank=0, shuffle=False))).micro_steps[0]
+    return next(iter(eq.StepSampler(GIANT, inputs, replica=rank, cp_rank=0, shuffle=False))).micro_steps[0]
 
 
 def passes(attention, micro):

@@ -33,13 +33,26 @@ def planned_steps(run: Run, inputs: Any, place: Place) -> Iterator[tuple[Positio
         state = run.start.sampler if epoch == run.start.epoch else None
         sampler = make_sampler(run, inputs, epoch, state)
         agree(place, f"before step {done}", lambda sampler=sampler: agreement.check(sampler))
-        for step in sampler:
+        for step in steps_of(sampler):
             agree(place, f"on step {done}", lambda sampler=sampler, step=step: agreement.check_step(sampler, step))
             place.doing = f"step {done}"
             done += 1
             yield Position(done, epoch, step.state_after), step
             if is_done(options, done):
                 return
+
+
+def steps_of(sampler: Any) -> Iterator[Any]:
+    """Errors: RunError for a step that the planner refuses, such as one whose exchange passes --exchange-bytes."""
+    steps = iter(sampler)
+    while True:
+        try:
+            step = next(steps)
+        except StopIteration:
+            return
+        except ValueError as error:
+            raise RunError(str(error)) from error
+        yield step
 
 
 def is_done(options: Options, steps: int) -> bool:

@@ -71,6 +71,15 @@ def test_all_ranks_refuse_a_mesh_of_another_size(arguments: list[str]) -> None:
         assert "2 ranks were started, mesh dp=3,cp=1" in error_lines(stderr)[0]
 
 
+def test_all_ranks_of_a_pool_refuse_a_plan_above_its_memory_with_the_reason(arguments: list[str]) -> None:
+    limited = ["--mesh", "dp=1,cp=2", "--strategy", "allgather", "--exchange-bytes", "1000"]
+    for code, _, stderr in finish(start(2, [*arguments, *limited])):
+        [line] = error_lines(stderr)
+        assert code == 1
+        assert FORM.match(line), line
+        assert "exchange_bytes 1000 is too small, micro-step 0, pool 0, where a member needs " in line
+
+
 def test_a_killed_rank_ends_the_others_with_rank_step_collective_and_peer(arguments: list[str]) -> None:
     processes = start(2, arguments)
     assert "loss" in processes[0].stdout.readline()  # in the middle of training

@@ -99,3 +99,13 @@ def test_the_profiler_shows_what_each_round_does_and_waits_for():
     for name in ("dispatch", "wait_dispatch", "compute", "return", "wait_return"):
         assert f"equipoise::{name} round 1" in names[0]
     assert {name.split(" round ")[0] for name in names[0]} == {name.split(" round ")[0] for name in names[1]}
+
+
+def test_keeping_received_rows_changes_no_bit():
+    lengths = (600, 150, 70, 33, 210, 5)
+    for dtype in ELEMENT_BYTES:
+        case = Case(lengths, "libra", 2, 2, heads=(4, 2, 32), window=600, masks=(("causal", 0), ("full", 0)))
+        again, kept = (run_ranks(4, run_case, planned_for(case, dtype, keep)) for keep in (False, True))
+        for rank in range(4):
+            for masks in zip(again[rank][0], kept[rank][0], strict=True):
+                assert all(torch.equal(a, b) for a, b in zip(*masks, strict=True))
