@@ -119,7 +119,7 @@ struct Planned {
   double ms = 0;
 };
 
-Planned plan_pool(PlanInputs inputs, const StepPlan& step, int64_t repeats) {
+Planned time_pool(PlanInputs inputs, const StepPlan& step, int64_t repeats) {
   Bucket bucket;
   bucket.pool = 0;
   for (int64_t r = 0; r < std::ssize(step.sequences); ++r) bucket.sequences.push_back(SeqId{r});
@@ -181,7 +181,7 @@ void print_split(const Shape& shape, const std::string& data, int64_t kv_heads) 
     std::string each;
     for (int64_t file = 0; file < files; ++file) {
       const StepPlan step = choose_pool(shape, pack(shape, data, file));
-      const Planned planned = plan_pool(make_inputs(shape, kv_heads, effort), step, repeats_of(effort));
+      const Planned planned = time_pool(make_inputs(shape, kv_heads, effort), step, repeats_of(effort));
       const auto& placed = planned.plan.layers[0].tiles;
       const double of_file = largest_bytes(planned, shape);
       char text[16];
@@ -251,7 +251,7 @@ void print_whole(const Shape& shape, const std::string& data) {
       sequences.resize(shape.replicas);
       StepPlan step;
       step.sequences = std::move(sequences);
-      const Planned planned = plan_pool(make_inputs(shape, 8, effort), step, 31);
+      const Planned planned = time_pool(make_inputs(shape, 8, effort), step, 31);
       const auto& placed = planned.plan.layers[0].tiles;
       std::vector<double> by_member(shape.replicas, 0);
       for (const Tile& tile : placed) by_member[tile.member.value] += 1;

@@ -137,7 +137,7 @@ OwnedTiles place_owned(const PlanInputs& inputs, const BucketPlan& plan) {
   const auto main = std::max_element(inputs.masks.begin(), inputs.masks.end(), fewer) - inputs.masks.begin();
   PooledTiling pool = pool_of(inputs, owned, inputs.masks[main], nodes, inputs.effort);
   // Not on the invariant grid, whose cells end where owners change.
-  pool.owners = inputs.mesh.cp > 1 && inputs.effort != Effort::fast && pool.grid_rows == 0;
+  pool.owners = false;
   PooledTiles placed = tile_pooled(pool);
   owned.shardings = std::move(placed.shardings);
   OwnedTiles result;

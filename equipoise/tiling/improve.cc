@@ -21,7 +21,7 @@ constexpr int64_t other_of_tries = 4;
 constexpr int64_t most_returns = 4;
 /// Where owners may change, one of so many tries changes them; a text has at most so many pieces for each rank.
 constexpr int64_t owner_tries = 20;
-constexpr int64_t most_pieces = 4;
+constexpr int64_t most_pieces = 2;
 /// An early exchange may raise the sum by up to this part of it.
 constexpr int64_t patience_part = 600;
 /// The reference of pressures is renewed where the busiest has less than this part of it, each so many tries.

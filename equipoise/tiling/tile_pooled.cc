@@ -162,6 +162,12 @@ std::vector<int64_t> traffic_of(const Board& board) {
   return traffic;
 }
 
+/// Where owners change, their pieces get smaller and cost a little more than the search sees: sometimes too much.
+PooledTiles tile_without_owners(PooledTiling pool) {
+  pool.owners = false;
+  return tile_pooled(pool);
+}
+
 }  // namespace
 
 PooledTiles tile_pooled(const PooledTiling& pool) {
@@ -175,6 +181,7 @@ PooledTiles tile_pooled(const PooledTiling& pool) {
     auto tiles = make_tiles(placed.board);
     if (pool.owners) shardings = shardings_of(placed.board);
     const int64_t reached = slowest_with(pool, shardings, tiles);
+    if (pool.owners && reached > slowest_of(pool, capacity)) return tile_without_owners(pool);
     if (reached < slowest) return {std::move(tiles), reached, traffic_of(placed.board), std::move(shardings)};
     shardings.assign(pool.shardings.begin(), pool.shardings.end());
   }
