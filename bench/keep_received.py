@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 import equipoise as eq
-from attention_ideal import KV, GIANT, QUERY, SIZE, run_on_two_ranks, slowest_ms
+from attention_ideal import GIANT, KV, QUERY, SIZE, run_on_two_ranks, slowest_ms
 
 
 def plan(keep, hardware, rank):

@@ -108,8 +108,8 @@ def test_the_flags_are_these() -> None:
     flags = {option for action in make_parser()._actions for option in action.option_strings}
     assert flags == {
         "-h", "--help", "--strategy", "--mesh", "--pool", "--window", "--max-tokens", "--micro-steps", "--overlong",
-        "--max-delay", "--queues", "--repack-window", "--exchange-bytes", "--keep-received", "--hardware", "--corpus",
-        "--model", "--dtype", "--learning-rate",
+        "--max-delay", "--queues", "--repack-window", "--exchange-bytes", "--keep-received", "--gradient-sum",
+        "--hardware", "--corpus", "--model", "--dtype", "--learning-rate",
         "--steps", "--epochs", "--seed", "--out",
         "--checkpoint-every", "--resume", "--timeout", "--demo",
     }  # fmt: skip
