@@ -25,8 +25,7 @@ struct OwnedTiles {
   std::vector<std::vector<Tile>> tiles;
 };
 
-/// search_owners(), then pooled tiles. Beyond effort fast the tiles of the mask with the most layers are searched
-/// together with exchanges of owned rows.
+/// search_owners(), then pooled tiles.
 OwnedTiles place_owned(const PlanInputs& inputs, const BucketPlan& plan);
 
 }  // namespace equipoise

@@ -38,9 +38,9 @@ int64_t end_of_tile(Round& round, int64_t begin, int64_t end, int64_t block) {
 }
 
 /// Appends the rows that a member computes for another, as one tile, or several in several rounds.
-void deal_rows(const Board& board, int64_t column, Range rows, MemberId member, Round& round,
-               std::vector<Tile>& tiles) {
+void deal_rows(const Board& board, int64_t column, const Slice& slice, Round& round, std::vector<Tile>& tiles) {
   const int64_t group = board.pool().heads.group();
+  const Range rows = slice.rows;
   for (int64_t begin = rows.begin, end = 0; begin < rows.end(); begin = end) {
     end = end_of_tile(round, begin, rows.end(), row_block(board.pool()));
     tiles.push_back({.replica_in_pool = board.text_of(column).replica_in_pool,
@@ -49,7 +49,7 @@ void deal_rows(const Board& board, int64_t column, Range rows, MemberId member, 
                      .q_length = end - begin,
                      .head_begin = board.kv_head_of(column) * group,
                      .heads = group,
-                     .member = member,
+                     .member = slice.member,
                      .round = round.number});
   }
 }
@@ -64,7 +64,7 @@ std::vector<Tile> deal_rounds(const Board& board) {
         const OwnedRows& piece = board.piece_at(column, row);
         const int64_t end = std::min(slice.rows.end(), piece.rows.end());
         if (piece.owner != slice.member)
-          deal_rows(board, column, {row, end - row}, slice.member, rounds[slice.member.value], tiles);
+          deal_rows(board, column, {{row, end - row}, slice.member}, rounds[slice.member.value], tiles);
         row = end;
       }
   return tiles;
