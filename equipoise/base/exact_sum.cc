@@ -60,7 +60,7 @@ Slices slices_of(float value) {
 
 /// Adds slices, or a state, to the i-th state.
 void add(const Parts<int64_t, int8_t>& sums, int64_t i, const Slices& more) {
-  const auto bin = static_cast<int64_t>(sums.bin[i]);
+  const int64_t bin = sums.bin[i];  // NOLINT(bugprone-signed-char-misuse): a number, no character
   const int64_t high = sums.high[i];
   const int64_t low = sums.low[i];
   const int64_t top = std::max(bin, more.bin);
