@@ -88,17 +88,16 @@ std::vector<Sharding> shard_all(const PlanInputs& inputs, ShardingChoice choice,
   return slowest(other) < slowest(shardings) ? other : shardings;
 }
 
-/// Owners and pooled tiles: searched together, or one after the other where memory is limited.
+/// Owners, then pooled tiles.
 void plan_pooled(const PlanInputs& inputs, BucketPlan& plan) {
+  plan.shardings = search_owners(inputs, plan);
   if (inputs.limits.exchange_bytes == no_limit) {
-    OwnedTiles placed = place_owned(inputs, plan);
-    plan.shardings = std::move(placed.shardings);
-    for (size_t m = 0; m < inputs.masks.size(); ++m)
-      plan.layers.push_back(make_layer(inputs, plan, inputs.masks[m],
-                                       within_count(inputs, plan, inputs.masks[m], std::move(placed.tiles[m]))));
+    for (const Mask& mask : inputs.masks) {
+      auto tiles = place_pooled(inputs, plan, mask, inputs.effort).tiles;
+      plan.layers.push_back(make_layer(inputs, plan, mask, within_count(inputs, plan, mask, std::move(tiles))));
+    }
     return;
   }
-  plan.shardings = search_owners(inputs, plan);
   plan_limited(inputs, plan);
   if (fits_memory(inputs, plan)) return;
   // Segments spread over more ranks need more keys there: without that the bucket may fit.

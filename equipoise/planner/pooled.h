@@ -19,13 +19,4 @@ PooledTiles place_pooled(const PlanInputs& inputs, const BucketPlan& plan, const
 /// Guarantee: by those tiles never more traffic than contiguous shards have. Cost: tile_pooled() a step and mask.
 std::vector<Sharding> search_owners(const PlanInputs& inputs, const BucketPlan& plan);
 
-/// Owners of the bucket's rows, and pooled tiles by mask.
-struct OwnedTiles {
-  std::vector<Sharding> shardings;
-  std::vector<std::vector<Tile>> tiles;
-};
-
-/// search_owners(), then pooled tiles.
-OwnedTiles place_owned(const PlanInputs& inputs, const BucketPlan& plan);
-
 }  // namespace equipoise

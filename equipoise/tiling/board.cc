@@ -70,29 +70,6 @@ void replace(std::vector<Slice>& slices, int64_t first, int64_t end, std::span<c
     slices.erase(slices.begin() + first + kept, slices.begin() + end);
 }
 
-/// Gives rows of one piece to another owner; neighbours of one owner join.
-std::vector<OwnedRows> with_owner(std::span<const OwnedRows> pieces, Range rows, MemberId owner) {
-  std::vector<OwnedRows> changed;
-  const auto append = [&](Range part, MemberId of) {
-    if (part.length == 0) return;
-    if (!changed.empty() && changed.back().owner == of)
-      changed.back().rows.length += part.length;
-    else
-      changed.push_back({part, of});
-  };
-  for (const OwnedRows& piece : pieces) {
-    const Range taken = common(piece.rows, rows);
-    if (taken.length == 0) {
-      append(piece.rows, piece.owner);
-      continue;
-    }
-    append({piece.rows.begin, taken.begin - piece.rows.begin}, piece.owner);
-    append(taken, owner);
-    append({taken.end(), piece.rows.end() - taken.end()}, piece.owner);
-  }
-  return changed;
-}
-
 bool is_movable(const HomePiece& piece) { return movable_parts * piece.length_tokens >= piece.share_tokens; }
 
 }  // namespace
@@ -314,38 +291,6 @@ void Board::give(int64_t column, Range rows, MemberId to) {
   if (pool_->exchange_bytes == no_limit) return;
   for (const OwnedRows& piece : pieces_of(column))
     if (overlap(piece.rows, rows) > 0) set_need(column, piece.owner, needed_keys(column, piece.owner));
-}
-
-/// Counts the traffic that rows of one piece cause to its owner and others, or no longer.
-void Board::count_rows(int64_t column, Range rows, int64_t sign) {
-  const OwnedRows& piece = piece_at(column, rows.begin);
-  for (int64_t i = slice_at(column, rows.begin); i < std::ssize(slices_[column]); ++i) {
-    const Range part = common(slices_[column][i].rows, rows);
-    if (part.length == 0) break;
-    add_queries(column, part, slices_[column][i].member, sign);
-  }
-  for (const Need& need : needs_[column]) count_keys(piece, need.member, sign * overlap(need.keys, rows));
-}
-
-void Board::set_owner(int64_t text, Range rows, MemberId owner) {
-  const int64_t first = text * pool_->heads.kv;
-  const int64_t end = first + pool_->heads.kv;
-  auto& pieces = texts_[text].pieces;
-  Range touched = piece_at(first, rows.begin).rows;
-  for (int64_t column = first; column < end; ++column) count_rows(column, rows, -1);
-  for (const OwnedRows& piece : pieces) tallies_[piece.owner.value].work_ns -= entry_work(*pool_);
-  pieces = with_owner(pieces, rows, owner);
-  for (const OwnedRows& piece : pieces) tallies_[piece.owner.value].work_ns += entry_work(*pool_);
-  touched = hull(touched, piece_at(first, rows.begin).rows);
-  for (int64_t column = first; column < end; ++column) {
-    count_rows(column, rows, 1);
-    for (Slice& slice : slices_[column]) {
-      if (overlap(slice.rows, touched) == 0) continue;
-      tallies_[slice.member.value].work_ns -= slice.work_ns;
-      slice.work_ns = work(column, slice.rows, slice.member);
-      tallies_[slice.member.value].work_ns += slice.work_ns;
-    }
-  }
 }
 
 }  // namespace equipoise

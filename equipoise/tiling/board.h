@@ -87,13 +87,9 @@ class Board {
   /// Gives rows, whoever has them, to a member. Slices may be split and joined.
   void give(int64_t column, Range rows, MemberId to);
 
-  /// Gives rows of one piece of a text, of which all rows are taken, to another owner.
-  void set_owner(int64_t text, Range rows, MemberId owner);
-
  private:
   void add_texts(std::span<const HomePiece> pieces, std::span<const Column> open);
   void fill_column(int64_t column, std::span<const HomePiece> pieces, std::span<const Column> open);
-  void count_rows(int64_t column, Range rows, int64_t sign);
   void count_keys(const OwnedRows& piece, MemberId member, int64_t rows);
   void append_slice(int64_t column, Range rows, MemberId member);
   Range needed_keys(int64_t column, MemberId member) const;

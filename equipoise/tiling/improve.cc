@@ -19,9 +19,6 @@ constexpr int64_t part_of_tries = 12;
 constexpr int64_t other_of_tries = 4;
 /// A member gives back at most so many slices.
 constexpr int64_t most_returns = 4;
-/// Where owners may change, one of so many tries changes them; a text has at most so many pieces for each rank.
-constexpr int64_t owner_tries = 20;
-constexpr int64_t most_pieces = 2;
 /// An early exchange may raise the sum by up to this part of it.
 constexpr int64_t patience_part = 600;
 /// The reference of pressures is renewed where the busiest has less than this part of it, each so many tries.
@@ -29,10 +26,9 @@ constexpr int64_t renew_tries = 256;
 
 constexpr int64_t one = 1 << 16;
 
-/// Gives back what a try changed: who computes rows of a column, or who owns rows of a text.
+/// Gives back what a try changed: who computes rows of a column.
 struct Undo {
-  bool owner = false;
-  int64_t place = 0;
+  int64_t column = 0;
   Range rows;
   MemberId from;
 };
@@ -105,26 +101,13 @@ void give(Search& search, int64_t column, Range rows, MemberId to) {
   update(search, from);
   update(search, to);
   update_owners(search, column);
-  search.undo.push_back({false, column, rows, from});
-}
-
-/// Rows of one piece change their owner.
-void set_owner(Search& search, int64_t text, Range rows, MemberId to) {
-  Board& board = search.board;
-  const int64_t column = text * board.pool().heads.kv;
-  const MemberId from = board.piece_at(column, rows.begin).owner;
-  board.set_owner(text, rows, to);
-  for (int64_t c = column; c < column + board.pool().heads.kv; ++c)
-    for (const auto& need : board.needs(c)) update(search, need.member);
-  update_owners(search, column);
-  search.undo.push_back({true, text, rows, from});
+  search.undo.push_back({column, rows, from});
 }
 
 void undo_all(Search& search) {
   std::vector<Undo> steps;
   steps.swap(search.undo);
-  for (auto step = steps.rbegin(); step != steps.rend(); ++step)
-    (step->owner ? set_owner : give)(search, step->place, step->rows, step->from);
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) give(search, step->column, step->rows, step->from);
   search.undo.clear();
 }
 
@@ -247,45 +230,6 @@ bool exchange(Search& search) {
   return room(search, taker) >= 0 && room(search, giver) >= 0;
 }
 
-/// Some of the first or last rows of a piece.
-Range end_of(Search& search, Range rows, int64_t count) {
-  return search.below(2) == 0 ? Range{rows.begin, count} : Range{rows.end() - count, count};
-}
-
-/// Whether all who have keys of a text have room for the queries of one row block.
-bool keys_fit(const Board& board, int64_t text) {
-  const PooledTiling& pool = board.pool();
-  if (pool.exchange_bytes == no_limit) return true;
-  const int64_t room = pool.exchange_bytes - query_bytes(pool, row_block(pool));
-  for (int64_t column = text * pool.heads.kv; column < (text + 1) * pool.heads.kv; ++column)
-    for (const auto& need : board.needs(column))
-      if (board.tally(need.member).key_bytes > room) return false;
-  return true;
-}
-
-/// Two owners of a text change equal numbers of rows; whether they did.
-bool exchange_owners(Search& search) {
-  Board& board = search.board;
-  const int64_t busy = choose_busy(search);
-  if (search.owned[busy].empty()) return false;
-  const int64_t kv = board.pool().heads.kv;
-  const int64_t text = search.owned[busy][search.below(std::ssize(search.owned[busy]))] / kv;
-  const auto& pieces = board.texts()[text].pieces;
-  if (std::ssize(pieces) > most_pieces * board.pool().cp) return false;
-  const OwnedRows a = pieces[search.below(std::ssize(pieces))];
-  const OwnedRows b = pieces[search.below(std::ssize(pieces))];
-  if (a.owner.value != busy || b.owner.value == busy) return false;
-  const int64_t most = std::min(a.rows.length, b.rows.length);
-  const int64_t block = row_block(board.pool());
-  const int64_t part = search.below(4) == 0 ? most : most * (1 + search.below(15)) / 16 / block * block;
-  if (part == 0) return false;
-  const Range from_a = end_of(search, a.rows, part);
-  const Range from_b = end_of(search, b.rows, part);
-  set_owner(search, text, from_a, b.owner);
-  set_owner(search, text, from_b, a.owner);
-  return keys_fit(board, text);
-}
-
 Search begin_search(Board& board, std::span<const int64_t> capacity_ns) {
   Search search{board, capacity_ns};
   search.owned.resize(board.members());
@@ -311,7 +255,7 @@ int64_t most_traffic_ps(const Board& board) {
   return most;
 }
 
-void improve(Board& board, std::span<const int64_t> capacity_ns, int64_t tries, bool owners) {
+void improve(Board& board, std::span<const int64_t> capacity_ns, int64_t tries) {
   const auto is_shared = [](const Text& text) { return text.pieces.size() > 1; };
   if (std::none_of(board.texts().begin(), board.texts().end(), is_shared)) return;
   Search search = begin_search(board, capacity_ns);
@@ -319,7 +263,7 @@ void improve(Board& board, std::span<const int64_t> capacity_ns, int64_t tries, 
     if (i % renew_tries == 0) renew(search);
     const int64_t before = search.total;
     search.undo.clear();
-    const bool made = owners && search.below(owner_tries) == 0 ? exchange_owners(search) : exchange(search);
+    const bool made = exchange(search);
     const int64_t patience = before / patience_part * (tries - i) / tries * search.below(1024) / 1024;
     if (!made || search.total >= before + patience)
       undo_all(search);

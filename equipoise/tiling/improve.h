@@ -12,11 +12,10 @@ namespace equipoise {
 ///
 /// An exchange stays if it lowers the sum over members of a steep power of traffic; early on also if it raises it a
 /// little, so that small valleys are left. Members above their capacity take no more work; exchange_bytes holds.
-/// Where `owners` is true, members of one context group also exchange rows that they own, as many as they get.
 /// Where every segment lies whole on one member nothing is exchanged: released rows are the fewest already.
 /// The same tries give the same result: the random numbers have a fixed seed.
 /// Cost: about a microsecond a try.
-void improve(Board& board, std::span<const int64_t> capacity_ns, int64_t tries, bool owners);
+void improve(Board& board, std::span<const int64_t> capacity_ns, int64_t tries);
 
 /// The most traffic of a member.
 int64_t most_traffic_ps(const Board& board);

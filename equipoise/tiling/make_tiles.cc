@@ -117,18 +117,4 @@ std::vector<Tile> make_tiles(const Board& board) {
   return tiles;
 }
 
-std::vector<Sharding> shardings_of(const Board& board) {
-  const PooledTiling& pool = board.pool();
-  std::vector<Sharding> shardings(pool.shardings.begin(), pool.shardings.end());
-  for (const Text& text : board.texts()) {
-    auto& pieces = shardings[text.replica_in_pool].pieces;
-    std::erase_if(pieces, [&](const ShardPiece& piece) { return piece.segment == text.segment; });
-    for (const OwnedRows& owned : text.pieces)
-      pieces.push_back(
-          {text.segment, owned.rows.begin, owned.rows.length, owned.owner.value - text.replica_in_pool * pool.cp});
-  }
-  for (Sharding& sharding : shardings) std::sort(sharding.pieces.begin(), sharding.pieces.end());
-  return shardings;
-}
-
 }  // namespace equipoise

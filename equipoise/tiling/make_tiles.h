@@ -11,7 +11,4 @@ namespace equipoise {
 /// equal rows of neighbouring KV heads become one tile, and adjoining rows of equal heads too.
 std::vector<Tile> make_tiles(const Board& board);
 
-/// The pool's shardings with the owners that a board has.
-std::vector<Sharding> shardings_of(const Board& board);
-
 }  // namespace equipoise

@@ -57,9 +57,9 @@ int64_t slowest_of(const PooledTiling& pool, std::span<const int64_t> work) {
   return slowest;
 }
 
-/// Predicted attention of the slowest member with the given owners and tiles.
-int64_t slowest_with(const PooledTiling& pool, std::span<const Sharding> shardings, std::span<const Tile> tiles) {
-  const auto items = attention_work(pool.sequences, shardings, tiles, pool.heads, pool.cp);
+/// Predicted attention of the slowest member with the given tiles.
+int64_t slowest_with(const PooledTiling& pool, std::span<const Tile> tiles) {
+  const auto items = attention_work(pool.sequences, pool.shardings, tiles, pool.heads, pool.cp);
   const auto members = static_cast<int64_t>(pool.shardings.size()) * pool.cp;
   std::vector<int64_t> work;
   for (const PassTime& time :
@@ -144,7 +144,7 @@ Placed search(const PooledTiling& pool, const std::vector<HomePiece>& home, cons
   const auto members = static_cast<int64_t>(capacity.size());
   const auto try_rule = [&](const Rule& rule) {
     Placed placed = place(pool, home, capacity, rule);
-    improve(placed.board, placed.capacity, budget.tries_before * members, pool.owners);
+    improve(placed.board, placed.capacity, budget.tries_before * members);
     return placed;
   };
   Placed best = try_rule(rules[0]);
@@ -152,7 +152,7 @@ Placed search(const PooledTiling& pool, const std::vector<HomePiece>& home, cons
     Placed other = try_rule(rules[i]);
     if (most_traffic_ps(other.board) < most_traffic_ps(best.board)) best = std::move(other);
   }
-  improve(best.board, best.capacity, budget.tries_after * members, pool.owners);
+  improve(best.board, best.capacity, budget.tries_after * members);
   return best;
 }
 
@@ -162,12 +162,6 @@ std::vector<int64_t> traffic_of(const Board& board) {
   return traffic;
 }
 
-/// Where owners change, their pieces get smaller and cost a little more than the search sees: sometimes too much.
-PooledTiles tile_without_owners(PooledTiling pool) {
-  pool.owners = false;
-  return tile_pooled(pool);
-}
-
 }  // namespace
 
 PooledTiles tile_pooled(const PooledTiling& pool) {
@@ -175,17 +169,13 @@ PooledTiles tile_pooled(const PooledTiling& pool) {
   const auto work = home_work(pool, home);
   const auto capacity = capacities(pool, work);
   const int64_t slowest = slowest_of(pool, work);
-  std::vector<Sharding> shardings(pool.shardings.begin(), pool.shardings.end());
   if (!is_level(work, capacity)) {
     const Placed placed = search(pool, home, capacity);
     auto tiles = make_tiles(placed.board);
-    if (pool.owners) shardings = shardings_of(placed.board);
-    const int64_t reached = slowest_with(pool, shardings, tiles);
-    if (pool.owners && reached > slowest_of(pool, capacity)) return tile_without_owners(pool);
-    if (reached < slowest) return {std::move(tiles), reached, traffic_of(placed.board), std::move(shardings)};
-    shardings.assign(pool.shardings.begin(), pool.shardings.end());
+    const int64_t reached = slowest_with(pool, tiles);
+    if (reached < slowest) return {std::move(tiles), reached, traffic_of(placed.board)};
   }
-  return {{}, slowest, traffic_of(Board(pool, home, {})), std::move(shardings)};
+  return {{}, slowest, traffic_of(Board(pool, home, {}))};
 }
 
 std::vector<int64_t> pooled_traffic(const PooledTiling& pool) {

@@ -28,7 +28,6 @@ struct PooledTiling {
   Effort effort = Effort::normal;
   bool only_rules = false;  ///< rules of handing out are compared, nothing is improved: to compare owners
   int64_t grid_rows = 0;    ///< cells of the invariant grid stay whole; 0: no grid
-  bool owners = false;      ///< whether members of one context group may exchange rows that they own
 };
 
 /// Tiles and how good they are.
@@ -36,7 +35,6 @@ struct PooledTiles {
   std::vector<Tile> tiles = {};
   int64_t slowest_ns = 0;                ///< predicted attention of the slowest member, forward and backward
   std::vector<int64_t> traffic_ps = {};  ///< by member: sent and received, both passes, each byte on its own link
-  std::vector<Sharding> shardings = {};  ///< those that the tiles go with, where owners may exchange rows
 };
 
 /// Levels predicted attention time over the members of a pool, then makes the largest traffic of a member small.
@@ -50,9 +48,7 @@ struct PooledTiles {
 /// Rows are cut at multiples of the kernel's row block, or of the grid's, from the segment's begin. All tiles are in
 /// round 1, unless a member's queries would pass exchange_bytes. Guarantee: the slowest member is predicted faster than
 /// with no tiles, or there are none. A member whose home work alone holds no more than exchange_bytes stays within it;
-/// tiles cannot change what home work itself must hold. Where owners may exchange rows of segments that several ranks
-/// of a context group own, each gets as many as it gives: shardings stay valid and ranks own as many tokens as before.
-/// Ties by id; equal inputs give equal tiles.
+/// tiles cannot change what home work itself must hold. Ties by id; equal inputs give equal tiles.
 /// Source: Libra, tiled attention pooling; predicted time instead of pairs, floating rows and the search are ours.
 PooledTiles tile_pooled(const PooledTiling& pool);
 

@@ -54,19 +54,6 @@ void shuffle_rows(SplitMix64& rng, Board& board) {
   }
 }
 
-/// Gives random rows of random texts to other owners of their sequence.
-void shuffle_owners(SplitMix64& rng, Board& board) {
-  const int64_t kv = board.pool().heads.kv;
-  const int64_t cp = board.pool().cp;
-  for (int64_t i = 0; i < 30 && board.columns() > 0; ++i) {
-    const int64_t text = random_between(rng, 0, std::ssize(board.texts()) - 1);
-    const auto pieces = board.pieces_of(text * kv);
-    const Range rows = random_part(rng, pieces[random_between(rng, 0, std::ssize(pieces) - 1)].rows);
-    const int64_t rank = random_between(rng, 0, cp - 1);
-    board.set_owner(text, rows, MemberId{board.texts()[text].replica_in_pool * cp + rank});
-  }
-}
-
 Exchange exchange_of(const Pool& pool, const std::vector<Tile>& tiles) {
   const auto& [inputs, bucket, nodes] = pool;
   const auto work = attention_work(bucket.sequences, bucket.shardings, tiles, inputs.heads, inputs.mesh.cp);
@@ -114,29 +101,6 @@ TEST(Board, CountsTheTrafficAndTheKeysOfTheMessagesThatFollow) {
     moved += std::ssize(exchange.queries);
   }
   EXPECT_GT(moved, 5000);
-}
-
-TEST(Board, CountsTheSameWhenOwnersChangeAsIfTheyHadAlwaysBeen) {
-  for (uint64_t seed = 0; seed < 1000; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    SplitMix64 rng{seed};
-    Pool pool = random_pool(rng);
-    const PooledTiling tiling = pool.tiling();
-    Board board(tiling, list_pieces(tiling), {});
-    shuffle_rows(rng, board);
-    shuffle_owners(rng, board);
-    pool.bucket.shardings = shardings_of(board);
-    const PooledTiling other = pool.tiling();
-    Board fresh(other, list_pieces(other), {});
-    if (fresh.columns() != board.columns()) continue;  // a text that has one owner now may leave the board
-    for (int64_t column = 0; column < board.columns(); ++column)
-      for (const Slice& slice : board.slices(column)) fresh.give(column, slice.rows, slice.member);
-    for (int64_t m = 0; m < board.members(); ++m) {
-      ASSERT_EQ(board.tally(MemberId{m}).traffic_ps, fresh.tally(MemberId{m}).traffic_ps) << "member " << m;
-      ASSERT_EQ(board.tally(MemberId{m}).key_bytes, fresh.tally(MemberId{m}).key_bytes) << "member " << m;
-      ASSERT_EQ(board.tally(MemberId{m}).work_ns, fresh.tally(MemberId{m}).work_ns) << "member " << m;
-    }
-  }
 }
 
 TEST(Board, IsWhatItWasWhenAllRowsGoHome) {
