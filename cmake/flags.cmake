@@ -23,6 +23,7 @@ target_compile_options(equipoise_flags INTERFACE
 
 if(EQUIPOISE_SANITIZE)
   # For every target, gtest from source included: mixed containers would report false overflows.
+  add_compile_definitions(EQUIPOISE_SANITIZE=1)
   add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=address,undefined)
 endif()

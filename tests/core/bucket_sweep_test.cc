@@ -138,7 +138,7 @@ int64_t number_of(const char* variable, int64_t otherwise) {
 }
 
 TEST(BucketSweep, EveryRandomBucketIsValidAndComputesAttention) {
-  const int64_t wanted = number_of("EQUIPOISE_SWEEP", 1000);
+  const int64_t wanted = number_of("EQUIPOISE_SWEEP", random_runs<int64_t>(1000));
   const auto first = static_cast<uint64_t>(number_of("EQUIPOISE_SWEEP_SEED", 0)) << 32;
   Counts counts;
   for (uint64_t seed = first; counts.buckets < wanted; ++seed) {

@@ -191,7 +191,7 @@ BucketPlan contiguous_home(const PlanInputs& inputs, BucketPlan plan) {
 
 TEST(PlanBucket, MeetsALimitOnExchangeMemoryWithFewerTilesOrNone) {
   int64_t fewer = 0, none = 0, refused = 0;
-  for (uint64_t seed = 0; seed < 1000; ++seed) {
+  for (uint64_t seed = 0; seed < random_runs<uint64_t>(1000); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Instance instance = random_instance(seed);
     const auto& [inputs, step, bucket] = instance;
@@ -213,9 +213,9 @@ TEST(PlanBucket, MeetsALimitOnExchangeMemoryWithFewerTilesOrNone) {
       ASSERT_LT(inputs.limits.exchange_bytes, home);
     }
   }
-  EXPECT_GT(fewer, 50);
-  EXPECT_GT(none, 50);
-  EXPECT_GT(refused, 10);
+  EXPECT_GT(fewer, random_runs(50));
+  EXPECT_GT(none, random_runs(50));
+  EXPECT_GT(refused, random_runs(10));
 }
 
 }  // namespace

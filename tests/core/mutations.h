@@ -41,9 +41,10 @@ inline bool names_any(const Violations& found, const std::set<std::string>& rule
   return false;
 }
 
-/// Breaks plan after plan until each kind of fault was made `count` times, and prints what became of them.
+/// Breaks plan after plan until each kind of fault was made often enough, and prints what became of them.
 template <class Plan>
-void run_mutations(const MutationTrial<Plan>& trial, std::vector<Fault<Plan>> faults, int64_t count = 1000) {
+void run_mutations(const MutationTrial<Plan>& trial, std::vector<Fault<Plan>> faults) {
+  const int64_t count = random_runs<int64_t>(1000);
   const auto unfinished = [&](const Fault<Plan>& fault) { return fault.made < count; };
   const auto most_seeds = static_cast<uint64_t>(40 * count);
   for (uint64_t seed = 0; seed < most_seeds && std::any_of(faults.begin(), faults.end(), unfinished); ++seed) {

@@ -162,7 +162,7 @@ TEST(NeverSlower, AStepIsNoSlowerThanTheSameSlotsAtHomeInPoolsOfOneOrUnderLibra)
   int64_t faster = 0;
   int64_t slower_than_libra = 0;
   int64_t slower_than_plain = 0;
-  constexpr uint64_t trials = 150;
+  const auto trials = random_runs<uint64_t>(150);
   for (uint64_t seed = 0; seed < trials; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     SplitMix64 rng{seed};

@@ -195,7 +195,7 @@ void sweep(uint64_t seed, Counts& counts) {
 
 TEST(PackingSweep, EveryRunOfASmallInstanceIsValidAndItsStatedGapHoldsTheOptimum) {
   const char* wanted = std::getenv("EQUIPOISE_SWEEP");
-  const int64_t instances = wanted == nullptr ? 10'000 : std::stoll(wanted);
+  const int64_t instances = wanted == nullptr ? random_runs<int64_t>(10'000) : std::stoll(wanted);
   Counts counts;
   for (int64_t seed = 0; seed < instances; ++seed) {
     SCOPED_TRACE("instance " + std::to_string(seed) + ", " + describe(seed));

@@ -29,7 +29,7 @@ BucketPlan everything_home(const PlanInputs& inputs, const BucketPlan& plan) {
 }
 
 TEST(PlanBucket, HoldsWhatTheStagesOfThePresetDecide) {
-  for (uint64_t seed = 0; seed < 1000; ++seed) {
+  for (uint64_t seed = 0; seed < random_runs<uint64_t>(1000); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const RandomPlan plan = random_plan(seed);
     const Strategy strategy = plan.inputs.strategy;
@@ -53,7 +53,7 @@ TEST(PlanBucket, HoldsWhatTheStagesOfThePresetDecide) {
 }
 
 TEST(PlanBucket, IsTheSameWhenPlannedAgain) {
-  for (uint64_t seed = 0; seed < 500; ++seed) {
+  for (uint64_t seed = 0; seed < random_runs<uint64_t>(500); ++seed) {
     const RandomPlan first = random_plan(seed);
     const RandomPlan second = random_plan(seed);
     ASSERT_EQ(first.buckets, second.buckets) << "seed " << seed;
@@ -63,7 +63,7 @@ TEST(PlanBucket, IsTheSameWhenPlannedAgain) {
 TEST(PlanBucket, OfEquipoiseIsNeverPredictedSlowerThanStayingHome) {
   int64_t moved = 0;
   int64_t stayed = 0;
-  for (uint64_t seed = 0; seed < 2000; ++seed) {
+  for (uint64_t seed = 0; seed < random_runs<uint64_t>(2000); ++seed) {
     SplitMix64 rng{seed};
     PlanInputs inputs = random_inputs(rng);
     inputs.strategy = Strategy::equipoise;
@@ -85,13 +85,13 @@ TEST(PlanBucket, OfEquipoiseIsNeverPredictedSlowerThanStayingHome) {
       stayed += stays && !trusting.layers[m].tiles.empty() ? 1 : 0;
     }
   }
-  EXPECT_GT(moved, 500);
-  EXPECT_GT(stayed, 100) << "an exchange does not always pay";
+  EXPECT_GT(moved, random_runs(500));
+  EXPECT_GT(stayed, random_runs(100)) << "an exchange does not always pay";
 }
 
 TEST(PlanBucket, OfEquipoiseIsNeverPredictedSlowerThanTheSameSequencesUnderPlainOrAllgather) {
   int64_t compared = 0;
-  for (uint64_t seed = 0; seed < 1500; ++seed) {
+  for (uint64_t seed = 0; seed < random_runs<uint64_t>(1500); ++seed) {
     const RandomPlan plan = random_plan(seed);
     const bool capped = plan.inputs.limits.exchange_bytes != no_limit;
     if (plan.inputs.strategy != Strategy::equipoise || plan.inputs.mesh.cp == 1 || capped) continue;
@@ -106,7 +106,7 @@ TEST(PlanBucket, OfEquipoiseIsNeverPredictedSlowerThanTheSameSequencesUnderPlain
       }
     }
   }
-  EXPECT_GT(compared, 50);
+  EXPECT_GT(compared, random_runs(50));
 }
 
 PlanInputs two_replicas(Strategy strategy) {

@@ -12,6 +12,17 @@
 
 namespace equipoise {
 
+/// How often a test of random instances runs that wants `count` runs: a tenth under sanitizers, which take ten times as
+/// long and look for something else.
+template <class Integer>
+Integer random_runs(Integer count) {
+#ifdef EQUIPOISE_SANITIZE
+  return count / 10;
+#else
+  return count;
+#endif
+}
+
 /// A number in [low, high].
 int64_t random_between(SplitMix64& rng, int64_t low, int64_t high);
 

@@ -107,7 +107,7 @@ void expect_valid(const Instance& instance, const std::vector<Tile>& tiles) {
 
 TEST(PooledTiling, IsValidNeverSlowerAndTheSameWhenPlannedAgain) {
   int64_t moved = 0;
-  for (uint64_t seed = 0; seed < 3000; ++seed) {
+  for (uint64_t seed = 0; seed < random_runs<uint64_t>(3000); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const Instance instance = random_instance(seed);
     const auto tiles = instance.tile();
@@ -117,13 +117,13 @@ TEST(PooledTiling, IsValidNeverSlowerAndTheSameWhenPlannedAgain) {
     ASSERT_EQ(instance.tile(), tiles);
     moved += tiles.empty() ? 0 : 1;
   }
-  EXPECT_GT(moved, 1000) << "most random pools are unbalanced";
+  EXPECT_GT(moved, random_runs(1000)) << "most random pools are unbalanced";
 }
 
 TEST(PooledTiling, NeverPassesTheExchangeCapAndUsesMoreRoundsToMeetIt) {
   int64_t tight = 0;
   int64_t several_rounds = 0;
-  for (uint64_t seed = 0; seed < 2000; ++seed) {
+  for (uint64_t seed = 0; seed < random_runs<uint64_t>(2000); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Instance instance = random_instance(seed);
     SplitMix64 rng{seed + 1'000'000};
@@ -139,8 +139,8 @@ TEST(PooledTiling, NeverPassesTheExchangeCapAndUsesMoreRoundsToMeetIt) {
     tight += tiles != free_tiles ? 1 : 0;
     several_rounds += std::any_of(tiles.begin(), tiles.end(), [](const Tile& tile) { return tile.round > 1; }) ? 1 : 0;
   }
-  EXPECT_GT(tight, 100);
-  EXPECT_GT(several_rounds, 20);
+  EXPECT_GT(tight, random_runs(100));
+  EXPECT_GT(several_rounds, random_runs(20));
 }
 
 TEST(PooledTiling, LeavesABalancedPoolAlone) {

@@ -29,7 +29,7 @@ Violations check_programs(const PlanInputs& inputs, const StepPlan& step, const 
 
 TEST(ValidPlans, NoCheckerSpeaksOfARandomPlanOfAnyPreset) {
   std::map<Strategy, int64_t> plans;
-  for (uint64_t seed = 0; seed < 2400; ++seed) {
+  for (uint64_t seed = 0; seed < random_runs<uint64_t>(2400); ++seed) {
     const RandomPlan plan = random_plan(seed);
     ASSERT_EQ(first_of(verify_step(plan.inputs, plan.before, plan.step, plan.buckets)), "") << "seed " << seed;
     for (const BucketPlan& bucket : plan.buckets)
@@ -38,12 +38,12 @@ TEST(ValidPlans, NoCheckerSpeaksOfARandomPlanOfAnyPreset) {
   }
   for (const Strategy strategy :
        {Strategy::plain, Strategy::allgather, Strategy::ulysses, Strategy::libra, Strategy::equipoise})
-    EXPECT_GT(plans[strategy], 200) << name(strategy);
+    EXPECT_GT(plans[strategy], random_runs(200)) << name(strategy);
 }
 
 TEST(ValidPlans, NoCheckerSpeaksOfARandomPlanWithTilesThatFollowNoRule) {
   int64_t tiles = 0;
-  for (uint64_t seed = 10'000; seed < 11'000; ++seed) {
+  for (uint64_t seed = 10000; seed < 10000 + random_runs<uint64_t>(1000); ++seed) {
     const RandomPlan plan = random_plan(seed, true);
     ASSERT_EQ(first_of(verify_step(plan.inputs, plan.before, plan.step, plan.buckets)), "") << "seed " << seed;
     for (const BucketPlan& bucket : plan.buckets) {
@@ -51,7 +51,7 @@ TEST(ValidPlans, NoCheckerSpeaksOfARandomPlanWithTilesThatFollowNoRule) {
       for (const LayerPlan& layer : bucket.layers) tiles += std::ssize(layer.tiles);
     }
   }
-  EXPECT_GT(tiles, 10'000);
+  EXPECT_GT(tiles, random_runs(10'000));
 }
 
 TEST(ValidPlans, NoCheckerSpeaksOfARunOfThePresetThatHoldsDocuments) {
