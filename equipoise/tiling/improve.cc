@@ -20,7 +20,7 @@ constexpr int64_t other_of_tries = 4;
 /// A member gives back at most so many slices.
 constexpr int64_t most_returns = 4;
 /// An early exchange may raise the sum by up to this part of it.
-constexpr int64_t patience_part = 600;
+constexpr int64_t patience_part = 200;
 /// The reference of pressures is renewed where the busiest has less than this part of it, each so many tries.
 constexpr int64_t renew_tries = 256;
 

@@ -42,7 +42,7 @@ Budget budget_of(const PooledTiling& pool) {
   switch (pool.effort) {
     case Effort::fast: return {.rules = 1, .tries_before = 0, .tries_after = 0};
     case Effort::normal: return {.rules = 3, .tries_before = 0, .tries_after = 110};
-    case Effort::thorough: return {.rules = 4, .tries_before = 250, .tries_after = 1100};
+    case Effort::thorough: return {.rules = 4, .tries_before = 30, .tries_after = 1900};
   }
   return {};
 }
