@@ -95,6 +95,16 @@ std::vector<KeyRange> needed_ranges(std::span<const ItemNeed> needs, int64_t hea
 /// Appends the needs of one (member, segment).
 void append_needs(std::vector<KeyNeed>& result, std::span<const ItemNeed> needs) {
   const ItemNeed& any = needs.front();
+  if (needs.size() == 1) {  // most segments
+    if (any.keys.length > 0)
+      result.push_back({any.member,
+                        any.replica,
+                        any.segment,
+                        any.head_begin,
+                        any.head_end - any.head_begin,
+                        {{any.keys.begin, any.keys.length, any.round, any.round}}});
+    return;
+  }
   const std::size_t first = result.size();
   const std::vector<int64_t> cuts = head_cuts(needs);
   for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {

@@ -71,7 +71,6 @@ std::vector<Column> join_columns(const std::vector<Column>& columns, MayJoin may
 
 /// The free part of a piece. First heads of one group join, then whole groups.
 std::vector<Column> free_columns(const OwnedPiece& owned, std::span<const Tile> tiles, const Heads& heads) {
-  if (tiles.empty()) return {{0, heads.query, {{owned.piece.begin_tokens, owned.piece.length_tokens}}}};
   std::vector<int64_t> cuts;
   for (int64_t head = 0; head <= heads.query; head += heads.group()) cuts.push_back(head);
   for (const Tile& tile : tiles) cuts.insert(cuts.end(), {tile.head_begin, tile.head_begin + tile.heads});
@@ -93,6 +92,11 @@ std::vector<Column> free_columns(const OwnedPiece& owned, std::span<const Tile> 
 /// Appends all work of one piece. `tiles` are those of its segment, by q_begin.
 void append_piece(const OwnedPiece& owned, std::span<const Tile> tiles, const Heads& heads,
                   std::vector<WorkItem>& work) {
+  if (tiles.empty()) {
+    work.push_back(
+        work_item(owned, owned.owner, 0, {owned.piece.begin_tokens, owned.piece.length_tokens}, {0, heads.query}));
+    return;
+  }
   std::vector<Tile> here;
   for (const Tile& tile : tiles)
     if (tile.q_begin < owned.end() && tile.q_begin + tile.q_length > owned.piece.begin_tokens) here.push_back(tile);
@@ -126,6 +130,9 @@ std::vector<WorkItem> attention_work(std::span<const Sequence> sequences, std::s
   std::vector<Tile> sorted(tiles.begin(), tiles.end());
   std::sort(sorted.begin(), sorted.end());
   std::vector<WorkItem> work;
+  size_t pieces = 0;
+  for (const Sharding& sharding : shardings) pieces += sharding.pieces.size();
+  work.reserve(pieces + 2 * tiles.size());
   auto first = sorted.begin();
   for (size_t replica = 0; replica < shardings.size(); ++replica) {
     for (const OwnedPiece& owned : locate_pieces(shardings[replica], static_cast<int64_t>(replica), cp)) {

@@ -8,6 +8,7 @@
 #include <array>
 #include <optional>
 
+#include "equipoise/base/integers.h"
 #include "equipoise/base/rng.h"
 #include "equipoise/tiling/receive.h"
 
@@ -19,8 +20,6 @@ constexpr int64_t part_of_tries = 12;
 constexpr int64_t other_of_tries = 4;
 /// A member gives back at most so many slices.
 constexpr int64_t most_returns = 4;
-/// An early exchange may raise the sum by up to this part of it.
-constexpr int64_t patience_part = 200;
 /// The reference of pressures is renewed where the busiest has less than this part of it, each so many tries.
 constexpr int64_t renew_tries = 256;
 
@@ -255,7 +254,7 @@ int64_t most_traffic_ps(const Board& board) {
   return most;
 }
 
-void improve(Board& board, std::span<const int64_t> capacity_ns, int64_t tries) {
+void improve(Board& board, std::span<const int64_t> capacity_ns, int64_t tries, int64_t patience_ppm) {
   const auto is_shared = [](const Text& text) { return text.pieces.size() > 1; };
   if (std::none_of(board.texts().begin(), board.texts().end(), is_shared)) return;
   Search search = begin_search(board, capacity_ns);
@@ -264,7 +263,7 @@ void improve(Board& board, std::span<const int64_t> capacity_ns, int64_t tries) 
     const int64_t before = search.total;
     search.undo.clear();
     const bool made = exchange(search);
-    const int64_t patience = before / patience_part * (tries - i) / tries * search.below(1024) / 1024;
+    const int64_t patience = mul_div(before, patience_ppm, ppm_one) * (tries - i) / tries * search.below(1024) / 1024;
     if (!made || search.total >= before + patience)
       undo_all(search);
     else

@@ -30,19 +30,22 @@ constexpr Rule rules[] = {{HandOut::from_longest_prefix, {0, 300'000}},
                           {HandOut::to_largest_spare, {0, 300'000}},
                           {HandOut::from_longest_prefix, {0, 0}}};
 
-/// How much is searched: rules tried, random exchanges for each member before the best rule is chosen, and after.
+/// How much is searched: rules tried, random exchanges for each member before the best rule is chosen and after, and
+/// their patience: the more exchanges, the more of it pays.
 struct Budget {
   int64_t rules = 1;
   int64_t tries_before = 0;
   int64_t tries_after = 0;
+  int64_t patience_ppm = 0;
 };
 
 Budget budget_of(const PooledTiling& pool) {
-  if (pool.only_rules) return {.rules = 2, .tries_before = 0, .tries_after = 0};
-  switch (pool.effort) {
-    case Effort::fast: return {.rules = 1, .tries_before = 0, .tries_after = 0};
-    case Effort::normal: return {.rules = 3, .tries_before = 0, .tries_after = 110};
-    case Effort::thorough: return {.rules = 4, .tries_before = 30, .tries_after = 1900};
+  if (pool.only_rules) return {.rules = 2};
+  // Without context parallelism every segment lies whole on one member: all rules release the same few rows.
+  switch (pool.cp == 1 ? Effort::fast : pool.effort) {
+    case Effort::fast: return {.rules = 1};
+    case Effort::normal: return {.rules = 3, .tries_after = 110, .patience_ppm = 1667};
+    case Effort::thorough: return {.rules = 4, .tries_before = 30, .tries_after = 1900, .patience_ppm = 5000};
   }
   return {};
 }
@@ -144,7 +147,7 @@ Placed search(const PooledTiling& pool, const std::vector<HomePiece>& home, cons
   const auto members = static_cast<int64_t>(capacity.size());
   const auto try_rule = [&](const Rule& rule) {
     Placed placed = place(pool, home, capacity, rule);
-    improve(placed.board, placed.capacity, budget.tries_before * members);
+    improve(placed.board, placed.capacity, budget.tries_before * members, budget.patience_ppm);
     return placed;
   };
   Placed best = try_rule(rules[0]);
@@ -152,7 +155,7 @@ Placed search(const PooledTiling& pool, const std::vector<HomePiece>& home, cons
     Placed other = try_rule(rules[i]);
     if (most_traffic_ps(other.board) < most_traffic_ps(best.board)) best = std::move(other);
   }
-  improve(best.board, best.capacity, budget.tries_after * members);
+  improve(best.board, best.capacity, budget.tries_after * members, budget.patience_ppm);
   return best;
 }
 
