@@ -244,29 +244,27 @@ std::pair<double, double> moved_rows(const Planned& planned) {
 }
 
 void print_whole(const Shape& shape, const std::string& data) {
-  for (const Effort effort : efforts) {
-    double before = 0, after = 0, part = 0, over = 0, tiles = 0, worst = 0, ms = 0;
-    for (int64_t file = 0; file < files; ++file) {
-      auto sequences = pack(shape, data, file);
-      sequences.resize(shape.replicas);
-      StepPlan step;
-      step.sequences = std::move(sequences);
-      const Planned planned = time_pool(make_inputs(shape, 8, effort), step, 31);
-      const auto& placed = planned.plan.layers[0].tiles;
-      std::vector<double> by_member(shape.replicas, 0);
-      for (const Tile& tile : placed) by_member[tile.member.value] += 1;
-      const auto [moved, fewest] = moved_rows(planned);
-      before = std::max(before, imbalance_of(planned, {}));
-      after = std::max(after, imbalance_of(planned, placed));
-      part += 100 * moved / static_cast<double>(shape.window * shape.replicas) / files;
-      over = std::max(over, moved / fewest);
-      tiles += static_cast<double>(placed.size()) / static_cast<double>(shape.replicas) / files;
-      worst = std::max(worst, *std::max_element(by_member.begin(), by_member.end()));
-      ms += planned.ms / files;
-    }
-    std::printf("| %d | %s | %.1f | %.4f | %.1f | %.4f | %.1f (%d) | %.2f |\n", static_cast<int>(shape.replicas),
-                std::string(name(effort)).c_str(), before, after, part, over, tiles, static_cast<int>(worst), ms);
+  double before = 0, after = 0, part = 0, over = 0, tiles = 0, worst = 0, ms = 0;
+  for (int64_t file = 0; file < files; ++file) {
+    auto sequences = pack(shape, data, file);
+    sequences.resize(shape.replicas);
+    StepPlan step;
+    step.sequences = std::move(sequences);
+    const Planned planned = time_pool(make_inputs(shape, 8, Effort::normal), step, 31);
+    const auto& placed = planned.plan.layers[0].tiles;
+    std::vector<double> by_member(shape.replicas, 0);
+    for (const Tile& tile : placed) by_member[tile.member.value] += 1;
+    const auto [moved, fewest] = moved_rows(planned);
+    before = std::max(before, imbalance_of(planned, {}));
+    after = std::max(after, imbalance_of(planned, placed));
+    part += 100 * moved / static_cast<double>(shape.window * shape.replicas) / files;
+    over = std::max(over, moved / fewest);
+    tiles += static_cast<double>(placed.size()) / static_cast<double>(shape.replicas) / files;
+    worst = std::max(worst, *std::max_element(by_member.begin(), by_member.end()));
+    ms += planned.ms / files;
   }
+  std::printf("| %d | %.1f | %.4f | %.1f | %.4f | %.1f (%d) | %.2f |\n", static_cast<int>(shape.replicas), before,
+              after, part, over, tiles, static_cast<int>(worst), ms);
 }
 
 void print_tables(const std::string& data, const std::string& first) {
@@ -277,9 +275,9 @@ void print_tables(const std::string& data, const std::string& first) {
       for (const int64_t kv_heads : {4, 8}) print_split(shape, data, kv_heads);
   if (!std::string("I3").starts_with(first) && !first.starts_with("I3")) return;
   std::printf(
-      "\n| I3, ranks | effort | max/mean before | after | moved rows, %% | over the fewest | tiles a rank (worst) | "
+      "\n| I3, ranks | max/mean before | after | moved rows, %% | over the fewest | tiles a rank (worst) | "
       "ms |\n");
-  std::printf("|---|---|---|---|---|---|---|---|\n");
+  std::printf("|---|---|---|---|---|---|---|\n");
   for (const int64_t ranks : {8, 16, 32, 64})
     print_whole({"I3", "wlb128k_64ranks", 131'072, 64, 1, ranks, true, {}}, data);
 }
