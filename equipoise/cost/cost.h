@@ -99,12 +99,12 @@ struct LayerTime {
 /// when all have come to it. Exchanges are taken not to slow each other or the computing down.
 LayerTime layer_time(std::span<const MemberLoad> loads);
 
-/// Of one mask of a bucket, of the slowest replica: the pool's ranks wait for each other where its replicas exchange
-/// rows, else those of one replica.
+/// Of one mask of a bucket, of the slowest replica. Ranks of replicas that exchange rows wait for each other; others do
+/// not, as with NCCL, which skips empty messages (with Gloo they meet there).
 LayerTime layer_time(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask_index);
 
 /// Predicted time of a bucket through the whole model, by replica of the pool: each mask's layers times its layer's
-/// time. Where replicas exchange rows in any layer they wait for each other in all, and so last alike.
+/// time. Replicas that exchange rows in any layer wait for each other in all, and so last alike.
 std::vector<PassTime> replica_times(const PlanInputs& inputs, const BucketPlan& bucket);
 
 /// The time of the bucket's slowest replica.

@@ -2,6 +2,7 @@
 // round by round.
 
 #include <algorithm>
+#include <numeric>
 
 #include "equipoise/cost/cost.h"
 
@@ -48,22 +49,38 @@ PassTime slowest(std::span<const MemberLoad> loads, Part part) {
   return most;
 }
 
-bool between_replicas(const Exchange& exchange, int64_t cp) {
-  const auto crosses = [&](const Message& message) { return message.from.value / cp != message.to.value / cp; };
-  return std::any_of(exchange.queries.begin(), exchange.queries.end(), crosses) ||
-         std::any_of(exchange.keys.begin(), exchange.keys.end(), crosses);
+/// By replica, the first of those that wait for each other in some layers: replicas that exchange rows, and those that
+/// wait for one of them.
+std::vector<int64_t> who_waits(std::span<const LayerPlan> layers, int64_t replicas, int64_t cp) {
+  std::vector<int64_t> first(replicas);
+  std::iota(first.begin(), first.end(), 0);
+  const auto join = [&](const std::vector<Message>& messages) {
+    for (const Message& message : messages) {
+      const auto [low, high] = std::minmax(first[message.from.value / cp], first[message.to.value / cp]);
+      if (low != high) std::replace(first.begin(), first.end(), int64_t{high}, int64_t{low});
+    }
+  };
+  for (const LayerPlan& layer : layers) {
+    join(layer.exchange.queries);
+    join(layer.exchange.keys);
+  }
+  return first;
 }
 
-/// One layer of one mask, by replica: `together` all of them wait for each other.
+/// One layer of one mask, by replica. `first` is who_waits().
 std::vector<LayerTime> layer_times(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask_index,
-                                   bool together) {
+                                   std::span<const int64_t> first) {
   const auto loads = member_loads(inputs, bucket, mask_index);
-  const auto replicas = bucket.shardings.size();
-  if (together) return std::vector<LayerTime>(replicas, layer_time(loads));
-  const auto cp = static_cast<size_t>(inputs.mesh.cp);
-  std::vector<LayerTime> times;
-  for (size_t replica = 0; replica < replicas; ++replica)
-    times.push_back(layer_time(std::span(loads).subspan(replica * cp, cp)));
+  std::vector<LayerTime> times(first.size());
+  for (size_t group = 0; group < first.size(); ++group) {
+    if (first[group] != static_cast<int64_t>(group)) continue;
+    std::vector<MemberLoad> waiting;
+    for (size_t member = 0; member < loads.size(); ++member)
+      if (first[member / inputs.mesh.cp] == first[group]) waiting.push_back(loads[member]);
+    const LayerTime time = layer_time(waiting);
+    for (size_t replica = group; replica < first.size(); ++replica)
+      if (first[replica] == first[group]) times[replica] = time;
+  }
   return times;
 }
 
@@ -102,18 +119,17 @@ LayerTime layer_time(std::span<const MemberLoad> loads) {
 }
 
 LayerTime layer_time(const PlanInputs& inputs, const BucketPlan& bucket, int64_t mask_index) {
-  const bool together = between_replicas(bucket.layers[mask_index].exchange, inputs.mesh.cp);
-  const auto times = layer_times(inputs, bucket, mask_index, together);
+  const auto first =
+      who_waits(std::span(bucket.layers).subspan(mask_index, 1), std::ssize(bucket.sequences), inputs.mesh.cp);
+  const auto times = layer_times(inputs, bucket, mask_index, first);
   return longest<LayerTime>(times, [](const LayerTime& time) { return time.all().total(); });
 }
 
 std::vector<PassTime> replica_times(const PlanInputs& inputs, const BucketPlan& bucket) {
-  const bool together = std::any_of(bucket.layers.begin(), bucket.layers.end(), [&](const LayerPlan& layer) {
-    return between_replicas(layer.exchange, inputs.mesh.cp);
-  });
+  const auto first = who_waits(bucket.layers, std::ssize(bucket.sequences), inputs.mesh.cp);
   std::vector<PassTime> times(bucket.sequences.size());
   for (size_t m = 0; m < inputs.masks.size(); ++m) {
-    const auto layer = layer_times(inputs, bucket, static_cast<int64_t>(m), together);
+    const auto layer = layer_times(inputs, bucket, static_cast<int64_t>(m), first);
     for (size_t replica = 0; replica < times.size(); ++replica) {
       times[replica].forward_ns += inputs.masks[m].layers * layer[replica].all().forward_ns;
       times[replica].backward_ns += inputs.masks[m].layers * layer[replica].all().backward_ns;

@@ -1,6 +1,8 @@
-// Replicas share attention in a bucket only where that makes what the pool waits for faster. At home each replica is
-// planned as a pool of its own. A pool that waits once a step is judged by its whole step, because its replicas level
-// out over the micro-steps: what one bucket gains by sharing may be nothing that anybody waits for.
+// Replicas share attention in a bucket only where that makes what the pool waits for faster. Each half of a pool is
+// planned as a pool first, down to single replicas; then buckets are shared by the whole. So a larger pool is not
+// predicted slower than smaller ones that have the same sequences. A pool that waits once a step is judged by its whole
+// step, because its replicas level out over the micro-steps: what one bucket gains by sharing may be nothing that
+// anybody waits for.
 
 #include <algorithm>
 #include <array>
@@ -98,60 +100,73 @@ BucketPlan plan_replica(const PlanInputs& inputs, const Stages& stages, const St
   return best;
 }
 
-/// The bucket with each replica as a pool of its own.
-BucketPlan plan_home(const PlanInputs& inputs, const Stages& stages, const StepPlan& step, const Bucket& bucket) {
-  PlanInputs single = inputs;
-  single.pool = 1;
-  BucketPlan home{.bucket = bucket, .sequences = {}, .shardings = {}, .layers = {}};
-  std::vector<std::vector<Tile>> tiles(inputs.masks.size());  // by mask
-  for (int64_t r = 0; r < inputs.pool; ++r) {
-    const int64_t replica = bucket.pool * inputs.pool + r;
-    BucketPlan own = plan_replica(single, stages, step, {bucket.micro_step, replica, {bucket.sequences[r]}});
-    home.sequences.push_back(std::move(own.sequences.front()));
-    home.shardings.push_back(std::move(own.shardings.front()));
-    for (size_t m = 0; m < tiles.size(); ++m)
-      for (Tile tile : own.layers[m].tiles) {
-        tile.replica_in_pool = r;
-        tile.member.value += r * inputs.mesh.cp;
-        tiles[m].push_back(tile);
-      }
-  }
-  for (size_t m = 0; m < tiles.size(); ++m)
-    home.layers.push_back(make_layer(inputs, home, inputs.masks[m], std::move(tiles[m])));
-  return home;
-}
-
-/// What a bucket takes at least, if ranks are level and nothing travels.
-struct LeastTime {
-  int64_t home_ns = 0;    ///< where each replica computes its own
-  int64_t shared_ns = 0;  ///< where all share
+/// A pool's halves as pools of their own, or its replicas where there are no halves.
+struct Parts {
+  PlanInputs inputs;  ///< of each
+  int64_t count = 0;
 };
 
-LeastTime least_time(const PlanInputs& inputs, const StepPlan& step, const Bucket& bucket) {
-  const int64_t cp = inputs.mesh.cp;
-  LeastTime least;
-  int64_t all_ns = 0;
-  int64_t all_speed = 0;
-  for (int64_t r = 0; r < inputs.pool; ++r) {
-    int64_t speed = 1000 * cp;
-    if (!inputs.speeds_ppt.empty()) {
-      const auto first = inputs.speeds_ppt.begin() + (bucket.pool * inputs.pool + r) * cp;
-      speed = std::accumulate(first, first + cp, int64_t{0});
-    }
-    const int64_t time_ns = sequence_time_ns(inputs, step.sequences[bucket.sequences[r].value]);
-    least.home_ns = std::max(least.home_ns, mul_div(time_ns, 1000, speed));
-    all_ns += time_ns;
-    all_speed += speed;
+Parts parts_of(const PlanInputs& inputs) {
+  Parts parts{.inputs = inputs, .count = inputs.pool % 2 == 0 ? 2 : inputs.pool};
+  parts.inputs.pool = inputs.pool / parts.count;
+  return parts;
+}
+
+/// What one part of a pool has of a bucket.
+Bucket part_of(const Parts& parts, const Bucket& bucket, int64_t part) {
+  const auto first = bucket.sequences.begin() + part * parts.inputs.pool;
+  return {bucket.micro_step, bucket.pool * parts.count + part, {first, first + parts.inputs.pool}};
+}
+
+/// A bucket from the plans of a pool's parts.
+BucketPlan join_parts(const PlanInputs& inputs, const Bucket& bucket, std::vector<BucketPlan> parts) {
+  BucketPlan joined{.bucket = bucket, .sequences = {}, .shardings = {}, .layers = {}};
+  std::vector<std::vector<Tile>> tiles(inputs.masks.size());  // by mask
+  for (BucketPlan& part : parts) {
+    const auto first = std::ssize(joined.sequences);
+    for (size_t m = 0; m < tiles.size(); ++m)
+      for (Tile tile : part.layers[m].tiles) {
+        tile.replica_in_pool += first;
+        tile.member.value += first * inputs.mesh.cp;
+        tiles[m].push_back(tile);
+      }
+    std::move(part.sequences.begin(), part.sequences.end(), std::back_inserter(joined.sequences));
+    std::move(part.shardings.begin(), part.shardings.end(), std::back_inserter(joined.shardings));
   }
-  least.shared_ns = mul_div(all_ns, 1000, all_speed);
+  for (size_t m = 0; m < tiles.size(); ++m) {
+    std::sort(tiles[m].begin(), tiles[m].end());
+    joined.layers.push_back(make_layer(inputs, joined, inputs.masks[m], std::move(tiles[m])));
+  }
+  return joined;
+}
+
+/// What a bucket takes at least where its replicas share, if they are level and nothing travels.
+int64_t least_ns(const PlanInputs& inputs, const StepPlan& step, const Bucket& bucket) {
+  const int64_t members = inputs.members();
+  int64_t speed = 1000 * members;
+  if (!inputs.speeds_ppt.empty()) {
+    const auto first = inputs.speeds_ppt.begin() + bucket.pool * members;
+    speed = std::accumulate(first, first + members, int64_t{0});
+  }
+  int64_t time_ns = 0;
+  for (const SeqId sequence : bucket.sequences) time_ns += sequence_time_ns(inputs, step.sequences[sequence.value]);
+  return mul_div(time_ns, 1000, speed);
+}
+
+/// The same where only the parts of a pool share.
+int64_t least_ns_in_parts(const PlanInputs& inputs, const StepPlan& step, const Bucket& bucket) {
+  const Parts parts = parts_of(inputs);
+  int64_t least = 0;
+  for (int64_t part = 0; part < parts.count; ++part)
+    least = std::max(least, least_ns(parts.inputs, step, part_of(parts, bucket, part)));
   return least;
 }
 
-/// The buckets by how unlike their replicas are at home: those that gain most by sharing first.
-std::vector<size_t> by_falling_spread(std::span<const Price> home) {
+/// The buckets by how unlike their replicas are: those that gain most by sharing first.
+std::vector<size_t> by_falling_spread(std::span<const Price> prices) {
   std::vector<std::pair<int64_t, size_t>> order;
-  for (size_t b = 0; b < home.size(); ++b) {
-    const auto [least, most] = std::minmax_element(home[b].times_ns.begin(), home[b].times_ns.end());
+  for (size_t b = 0; b < prices.size(); ++b) {
+    const auto [least, most] = std::minmax_element(prices[b].times_ns.begin(), prices[b].times_ns.end());
     order.push_back({*least - *most, b});
   }
   std::sort(order.begin(), order.end());
@@ -172,19 +187,41 @@ bool could_be_faster(std::vector<Price> prices, std::span<const size_t> next, st
   return false;
 }
 
-/// Some buckets of one pool whose replicas wait for each other at their end. At first all stay at home; then one after
-/// the other shares, as long as that can lead below the best found, which is taken.
+std::vector<BucketPlan> plan_together(const PlanInputs& inputs, const Stages& stages, const StepPlan& step,
+                                      std::span<const Bucket> buckets);
+
+/// The buckets with each part of the pool for itself.
+std::vector<BucketPlan> plan_in_parts(const PlanInputs& inputs, const Stages& stages, const StepPlan& step,
+                                      std::span<const Bucket> buckets) {
+  const Parts parts = parts_of(inputs);
+  std::vector<std::vector<BucketPlan>> plans(buckets.size());  // by bucket, then part
+  for (int64_t part = 0; part < parts.count; ++part) {
+    std::vector<Bucket> own;
+    for (const Bucket& bucket : buckets) own.push_back(part_of(parts, bucket, part));
+    auto planned = plan_together(parts.inputs, stages, step, own);
+    for (size_t b = 0; b < plans.size(); ++b) plans[b].push_back(std::move(planned[b]));
+  }
+  std::vector<BucketPlan> joined;
+  for (size_t b = 0; b < plans.size(); ++b) joined.push_back(join_parts(inputs, buckets[b], std::move(plans[b])));
+  return joined;
+}
+
+/// Some buckets of one pool whose replicas wait for each other at their end. At first its parts plan them; then one
+/// after the other is shared by all, as long as that can lead below the best found, which is taken.
 std::vector<BucketPlan> plan_together(const PlanInputs& inputs, const Stages& stages, const StepPlan& step,
                                       std::span<const Bucket> buckets) {
   std::vector<BucketPlan> plans;
+  if (inputs.pool == 1) {
+    for (const Bucket& bucket : buckets) plans.push_back(plan_replica(inputs, stages, step, bucket));
+    return plans;
+  }
+  plans = plan_in_parts(inputs, stages, step, buckets);
   std::vector<Price> prices;
   std::vector<int64_t> shared_ns;
-  for (const Bucket& bucket : buckets) {
-    plans.push_back(plan_home(inputs, stages, step, bucket));
-    prices.push_back(price_of(inputs, plans.back()));
-    shared_ns.push_back(least_time(inputs, step, bucket).shared_ns);
+  for (size_t b = 0; b < plans.size(); ++b) {
+    prices.push_back(price_of(inputs, plans[b]));
+    shared_ns.push_back(least_ns(inputs, step, buckets[b]));
   }
-  if (inputs.pool == 1) return plans;
   const std::vector<size_t> order = by_falling_spread(prices);
   auto best = rank_of(prices);
   size_t sharing = 0;  // of the order, in the best
@@ -201,14 +238,18 @@ std::vector<BucketPlan> plan_together(const PlanInputs& inputs, const Stages& st
   return plans;
 }
 
-/// A bucket for which nothing else counts. Where sharing is as fast as staying home could be, home is not planned.
+/// A bucket for which nothing else counts. Where sharing is as fast as its parts could be, they are not planned.
 BucketPlan plan_alone(const PlanInputs& inputs, const Stages& stages, const StepPlan& step, const Bucket& bucket) {
   if (inputs.pool == 1) return plan_replica(inputs, stages, step, bucket);
   BucketPlan shared = plan_shared(inputs, stages, step, bucket);
   const auto now = rank_of(inputs, shared);
-  if (now <= std::pair<int64_t, int64_t>(0, least_time(inputs, step, bucket).home_ns)) return shared;
-  BucketPlan home = plan_home(inputs, stages, step, bucket);
-  return now < rank_of(inputs, home) ? shared : home;
+  if (now <= std::pair<int64_t, int64_t>(0, least_ns_in_parts(inputs, step, bucket))) return shared;
+  const Parts parts = parts_of(inputs);
+  std::vector<BucketPlan> plans;
+  for (int64_t part = 0; part < parts.count; ++part)
+    plans.push_back(plan_alone(parts.inputs, stages, step, part_of(parts, bucket, part)));
+  BucketPlan apart = join_parts(inputs, bucket, std::move(plans));
+  return now < rank_of(inputs, apart) ? shared : apart;
 }
 
 /// Refuses a plan that does not meet the limits, with what it would take.

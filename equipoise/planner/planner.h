@@ -36,9 +36,9 @@ void check_state(const PlanInputs& inputs, const Corpus& corpus, const PackerSta
 ///
 /// Under equipoise replicas share attention in a bucket only where that makes faster what the pool waits for: the
 /// slowest replica's sum over the micro-steps, or with dp_sync micro_step the slowest replica of the bucket. In other
-/// buckets each replica is planned as a pool of its own.
-/// Guarantee (equipoise): the pool is never predicted slower than with pools of one, or with all owners computing, in
-///           the same slots.
+/// buckets each half of the pool is planned as a pool of its own, and so on down to single replicas.
+/// Guarantee (equipoise): the pool is never predicted slower than its halves, their halves and single replicas would
+///           be, or with all owners computing, in the same slots.
 /// Tiles are placed so that most_held_bytes() stays within limits.exchange_bytes, or stay home.
 /// Errors: InputError where that passes the limit without tiles too, or tiles pass max_tiles, whatever is chosen.
 std::vector<BucketPlan> plan_pool(const PlanInputs& inputs, const StepPlan& step, int64_t pool);
