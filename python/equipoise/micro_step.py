@@ -6,15 +6,12 @@ before pickling.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from equipoise import _core
 from equipoise.arguments import integer
-
-if TYPE_CHECKING:
-    from equipoise.sampler import StepSampler
 
 
 class Place(NamedTuple):
@@ -47,20 +44,20 @@ class MicroStep:
     owned_rows: T without padding.
     """
 
-    def __init__(self, sampler: StepSampler, bucket: _core.BucketPlan, step: int) -> None:
-        replica_in_pool = sampler.place.replica % sampler.inputs.pool
+    def __init__(
+        self, core: _core.PlanInputs, corpus: _core.Corpus, place: Place, bucket: _core.BucketPlan, step: int
+    ) -> None:
+        replica_in_pool = place.replica % core.pool
         segments = np.array(bucket.sequences[replica_in_pool], np.int64).reshape(-1, 3)
-        pieces, self.owned_rows, padding = _core.member_rows(
-            sampler.core, bucket, replica_in_pool, sampler.place.cp_rank
-        )
+        pieces, self.owned_rows, padding = _core.member_rows(core, bucket, replica_in_pool, place.cp_rank)
         self.rows: int = self.owned_rows + padding
         self.cu_seqlens = np.concatenate([[0], np.cumsum(segments[:, 2])]).astype(np.int32)
-        self.lengths = {int(d): sampler.corpus.length(int(d)) for d in segments[:, 0]}
-        extents = [_core.admitted_tokens(sampler.corpus, sampler.core, int(document)) for document in segments[:, 0]]
+        self.lengths = {int(d): corpus.length(int(d)) for d in segments[:, 0]}
+        extents = [_core.admitted_tokens(corpus, core, int(document)) for document in segments[:, 0]]
         self._fill_rows(segments, pieces, np.array(extents, np.int64))
         self._made: dict[Any, Any] = {}
-        self._source: tuple[Any, ...] | None = (sampler.core, bucket, replica_in_pool, sampler.place, step)
-        for mask in range(len(sampler.core.masks)):
+        self._source: tuple[Any, ...] | None = (core, bucket, replica_in_pool, place, step)
+        for mask in range(len(core.masks)):
             self.exchange(mask)
 
     def _fill_rows(self, segments: np.ndarray, pieces: np.ndarray, extents: np.ndarray) -> None:

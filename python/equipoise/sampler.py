@@ -50,7 +50,9 @@ class Step:
         self.state_after = sampler.save(plan.state_after)
         self.pool_index: int = sampler.place.replica // self.pool
         buckets = _core.plan_pool(sampler.core, plan, self.pool_index)  # one for each micro-step
-        self.micro_steps = [MicroStep(sampler, bucket, plan.step) for bucket in buckets]
+        self.micro_steps = [
+            MicroStep(sampler.core, sampler.corpus, sampler.place, bucket, plan.step) for bucket in buckets
+        ]
         self.pool_hash: int = _core.hash_text(",".join(str(bucket.hash()) for bucket in buckets))  # equal in the pool
 
 
