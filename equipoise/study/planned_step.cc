@@ -71,7 +71,6 @@ void add_loads(const std::vector<MemberLoad>& loads, int64_t layers, PoolTimes& 
   }
   pool.attention_ns += layers * slowest.attention_ns;
   pool.linear_ns += layers * slowest.linear_ns;
-  pool.exchange_ns += layers * layer_time(loads).exposed.total();
   level.slowest_ns += layers * slowest.attention_ns;
 }
 
@@ -133,8 +132,10 @@ StepSummary summarize(const PlanInputs& inputs, const StepPlan& step, std::span<
       moved.query_cells += layers * cells(exchange.queries);
       moved.key_cells += layers * cells(exchange.keys);
       summary.rounds = std::max(summary.rounds, exchange.rounds);
-      add_loads(member_loads(inputs, bucket, static_cast<int64_t>(mask)), layers, times[static_cast<size_t>(pool)],
-                level, sent);
+      const auto index = static_cast<int64_t>(mask);
+      PoolTimes& pool_times = times[static_cast<size_t>(pool)];
+      add_loads(member_loads(inputs, bucket, index), layers, pool_times, level, sent);
+      pool_times.exchange_ns += layers * layer_time(inputs, bucket, index).exposed.total();
     }
     bucket_times.push_back(replica_times(inputs, bucket));
   }
