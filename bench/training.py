@@ -1,8 +1,9 @@
 """Training under plain and under each other strategy, step by step in turn on two ranks of this machine.
 
 Two corpora: the trainer's own (sources of the standard library), and one in which every step holds a giant document:
-7168 tokens beside documents of 128. Prints for each strategy what `--demo` measured: time of a token over plain's,
-measured and predicted; that of attention; medians of the imbalance of attention and of steps, before and after; losses.
+7168 tokens beside documents of 128. Prints for each strategy what `--demo` measured: time of a token over plain's
+in all steps, measured and predicted; that of attention; medians of the imbalance of attention and of a step, before and
+after; losses.
 
 Predicted are the layers only: a step also gathers weights, reduces gradients, and runs the optimizer.
 
@@ -67,16 +68,6 @@ def train(out: Path, flags: list[str]) -> dict:
     return json.loads((out / "record.json").read_text())
 
 
-def per_token(record: dict, key: str) -> float:
-    """What a token takes over what it takes under plain, by all steps that count: some strategies fill steps unlike."""
-    steps = record["steps"][record["uncounted"] :]
-    plain, other = (
-        sum(step[side][key] for step in steps) / sum(step[side]["tokens"] for step in steps)
-        for side in ("plain", "balanced")
-    )
-    return other / plain
-
-
 def show(corpus: str, strategy: str, record: dict) -> None:
     summary = summarise(record)
     plain, other = summary["plain"], summary["balanced"]
@@ -85,10 +76,10 @@ def show(corpus: str, strategy: str, record: dict) -> None:
         if record["same_segments"]
         else f"mean {plain['mean_loss']:.4f} -> {other['mean_loss']:.4f}"
     )
-    step, predicted, attention = (per_token(record, key) for key in ("step_s", "predicted_step_ns", "attention_s"))
     ms = f"{1e3 * plain['step_s']:.0f} -> {1e3 * other['step_s']:.0f}"
     print(
-        f"{corpus:<9}{strategy:<20}{step:>8.3f}{predicted:>10.3f}{attention:>11.3f}"
+        f"{corpus:<9}{strategy:<20}{summary['step_ratio']:>8.3f}{summary['predicted_ratio']:>10.3f}"
+        f"{summary['attention_ratio']:>11.3f}"
         f"{plain['measured_imbalance']:>8.2f} -> {other['measured_imbalance']:.2f}{ms:>16}  {losses}",
         flush=True,
     )

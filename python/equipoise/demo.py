@@ -202,7 +202,7 @@ def result_table(strategy: str, summary: dict[str, Any], same_segments: bool) ->
             row("imbalance, predicted", "predicted_imbalance"),
             row("lower bound of the imbalance", "lower_bound"),
             row("moved in the forward, MB", "moved_bytes", 1e-6, ".1f"),
-            f"step {1 / summary['step_ratio']:.2f}x faster ({summary['step_ratio']:.2f}x the time{each})",
+            f"step {1 / summary['step_ratio']:.2f}x faster ({summary['step_ratio']:.2f}x the time of all steps{each})",
             f"attention {1 / summary['attention_ratio']:.2f}x faster ({summary['attention_ratio']:.2f}x the time{each})"
             f", where perfectly level work would be {summary['most_gain']:.2f}x faster",
             f"predicted and measured work of a rank differ by {summary['prediction_error']:.1%} (median)",

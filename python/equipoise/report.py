@@ -115,8 +115,8 @@ def table(record: dict[str, Any], summary: dict[str, Any]) -> str:
     )
     return (
         f"<section><h2>In numbers</h2><p>Perfectly level attention would be {summary['most_gain']:.2f}x faster: the "
-        "slowest rank's work under plain over the mean. Predicted and measured work of a rank differ by "
-        f"{summary['prediction_error']:.1%} (median).</p><table>"
+        "slowest rank's work under plain over the mean, in all steps together. Predicted and measured work of a rank "
+        f"differ by {summary['prediction_error']:.1%} (median).</p><table>"
         f"<tr><th></th><th>plain</th><th>{escape(record['strategy'])}</th></tr>{cells}</table></section>"
     )
 

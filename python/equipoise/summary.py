@@ -10,7 +10,7 @@ LOSS_LIMIT = 1e-5  # relative; what rounding in fp32 may do to equal training
 
 
 def summarise(record: dict[str, Any]) -> dict[str, Any]:
-    """Medians over the steps that count, ratios of time per token; losses over all steps."""
+    """Medians over the steps that count; ratios of the time of a token in all of these; losses over all steps."""
     plain, balanced = (
         [step[side] for step in record["steps"][record["uncounted"] :]] for side in ("plain", "balanced")
     )
@@ -28,13 +28,10 @@ def summarise(record: dict[str, Any]) -> dict[str, Any]:
             "moved_bytes": statistics.median(step["moved_bytes"] for step in side),
             "mean_loss": mean_loss([step[name] for step in record["steps"]]),
         }
-    for key in ("step", "attention"):
-        per_token = [
-            statistics.median(step[f"{key}_s"] / step["tokens"] for step in side) for side in (plain, balanced)
-        ]
-        result[f"{key}_ratio"] = per_token[1] / per_token[0]
-    level = statistics.median(step["lower_bound"] * statistics.mean(step["work_s"]) for step in plain)
-    result["most_gain"] = statistics.median(max(step["work_s"]) for step in plain) / level
+    for name, key in (("step", "step_s"), ("attention", "attention_s"), ("predicted", "predicted_step_ns")):
+        result[f"{name}_ratio"] = per_token(balanced, key) / per_token(plain, key)
+    level = sum(step["lower_bound"] * statistics.mean(step["work_s"]) for step in plain)
+    result["most_gain"] = sum(max(step["work_s"]) for step in plain) / level
     result["prediction_error"] = statistics.median(
         abs(predicted / 1e9 - work) / work
         for step in plain
@@ -43,6 +40,11 @@ def summarise(record: dict[str, Any]) -> dict[str, Any]:
     )
     result["loss_difference"] = max(loss_differences(record))
     return result
+
+
+def per_token(steps: list[dict[str, Any]], key: str) -> float:
+    """Of all steps together: steps are unlike, and so are the ways to fill them."""
+    return sum(step[key] for step in steps) / sum(step["tokens"] for step in steps)
 
 
 def loss_differences(record: dict[str, Any]) -> list[float]:

@@ -58,6 +58,12 @@ def make_record(loss_error: float = 0.0) -> dict:
     }
 
 
+def test_ratios_are_of_all_counted_steps_together() -> None:
+    record = make_record()
+    record["steps"][1]["plain"]["step_s"] = 11.0  # 5 in the other one
+    assert summarise(record)["step_ratio"] == pytest.approx(8 / 16)
+
+
 def test_the_summary_is_over_counted_steps() -> None:
     summary = summarise(make_record())
     assert summary["step_ratio"] == pytest.approx(4 / 5)
@@ -65,6 +71,7 @@ def test_the_summary_is_over_counted_steps() -> None:
     assert summary["plain"]["measured_imbalance"] == pytest.approx(1.5)
     assert summary["balanced"]["measured_imbalance"] == pytest.approx(1.1)
     assert summary["most_gain"] == pytest.approx(1.5)
+    assert summary["predicted_ratio"] == pytest.approx(2.2 / 3)
     assert summary["prediction_error"] == pytest.approx(0.1)
     assert summary["balanced"]["moved_bytes"] == 5_000_000
 
