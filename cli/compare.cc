@@ -138,6 +138,8 @@ int run_compare(const CompareFlags& flags) {
   for (const Strategy strategy : strategies) inputs.push_back(inputs_of(flags.planning, strategy));
   const Corpus corpus = read_corpus(flags.planning, inputs.front());
   for (const PlanInputs& one : inputs) check_corpus(one, corpus);
+  if (corpus.documents.empty())
+    throw InputError("there is no step to plan", flags.planning.lengths, "give at least one document and one step");
   CompareReport report{.default_hardware = flags.planning.hardware.empty(),
                        .documents = static_cast<int64_t>(corpus.documents.size()),
                        .strategies = {},

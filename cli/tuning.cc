@@ -11,6 +11,7 @@ namespace equipoise {
 namespace {
 
 constexpr double default_mean_delay = 0.5;
+constexpr int64_t few_steps = 20;  ///< of a sample that may be unlike the rest
 
 std::string thresholds_text(const QueueTrial& trial) {
   std::string text;
@@ -47,6 +48,7 @@ std::string tuned_text(const std::optional<TunedQueues>& tuned, bool colour) {
                           ratio_text(trial.mean_delay_ppm), trial == tuned->best ? "taken" : ""});
   return "outlier queues of wlb, best of " + grouped(tuned->trials) + " on " + grouped(tuned->steps) +
          " steps; waiting: tokens that wait after a step over those it trains\n" +
+         (tuned->steps < few_steps ? "so few steps say little of others: tune on more documents\n" : "") +
          (tuned->meets_goal ? "" : "none waits as little as --mean-delay wants\n") + render(table, colour) + "\n";
 }
 

@@ -51,8 +51,9 @@ def tune_queues(  # noqa: PLR0913 - what the command's flags say
 ) -> TunedQueues:
     """Thresholds that level steps best at a mean delay of at most `mean_delay` steps: PlanInputs(queues=best.queues).
 
-    lengths: tokens of each document, by id; the first 100 steps are the sample. inputs: of strategy wlb; their own
-    queues do not matter. Errors: ValueError for wrong arguments, and as plan_step.
+    lengths: tokens of each document, by id; the sample is the first steps, 100 of up to 16 sequences or 20 of many, and
+    the first fifth of them only fills the queues. inputs: of strategy wlb; their own queues do not matter.
+    Errors: ValueError for wrong arguments, and as plan_step.
     """
     if not isinstance(inputs, PlanInputs) or inputs.strategy != "wlb":
         raise ValueError(f"inputs {inputs!r} have no queues, field inputs: give PlanInputs of strategy wlb")

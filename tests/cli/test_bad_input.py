@@ -180,6 +180,14 @@ def test_a_plan_never_overwrites_its_lengths(tmp_path: Path, part: str, piped: b
     assert lengths.read_text() == "5\n6\n7\n"
 
 
+@pytest.mark.parametrize("command", [("compare",), ("advise", "--pool-size")])
+def test_a_list_without_documents_is_refused(tmp_path: Path, command: tuple[str, ...]) -> None:
+    lengths = write_lengths(tmp_path / "lengths.txt", [])
+    assert refusal(*command, lengths) == (
+        f"there is no step to plan, {lengths}: give at least one document and one step"
+    )
+
+
 def test_a_plan_without_a_name_is_refused(tmp_path: Path) -> None:
     lengths = write_lengths(tmp_path / "lengths.txt", [5])
     assert refusal("plan", lengths, "--out", "") == (

@@ -96,15 +96,6 @@ def test_what_cannot_be_compared_is_refused(lengths: Path, flags: str, message: 
     assert refusal("compare", lengths, *flags.split()).startswith(message)
 
 
-def test_nothing_to_compare_is_shown_as_nothing(tmp_path: Path) -> None:
-    none = write_lengths(tmp_path / "none.txt", [])
-    found = answer("compare", none, *SMALL, *MESH)
-    assert [(len(one["steps"]), one["run"]["steps"], one["speed_up_ppm"]) for one in found["strategies"]] == [
-        (0, 0, 10**6)
-    ] * 4
-    assert run("compare", none, *SMALL, *MESH).returncode == 0
-
-
 def test_the_default_hardware_is_said(lengths: Path) -> None:
     flags = ["--steps", "1", "--strategies", "plain"]
     assert "h100 (nobody said which: --hardware names another)" in run("compare", lengths, *flags).stdout
