@@ -6,22 +6,39 @@
 #include "equipoise/cost/cost.h"
 
 namespace equipoise {
-PassTime entry_time(const AttentionModel& model, Range rows, int64_t length_tokens, int64_t query_heads) {
-  if (rows.length <= 0 || query_heads <= 0) return {};
+
+namespace {
+
+/// Rows computed at once, in so many kernel entries of equal heads.
+PassTime rows_time(const AttentionModel& model, Range rows, int64_t length_tokens, int64_t query_heads,
+                   int64_t entries) {
   const auto& [cost, mask, heads, grid_rows] = model;
   const AttentionCost& kernel = cost.attention;
   const int64_t keys = visible_keys(mask, rows, length_tokens).length;
-  const int64_t kv_heads = ceil_div(query_heads, heads.group());
   const int64_t blocks = ceil_div(rows.length, kernel.tile_rows);
   const int64_t tiles = kernel_tiles(kernel, mask, rows, length_tokens);
-  const int64_t row_cells = grid_rows == 0 ? 1 : (rows.end() - 1) / grid_rows - rows.begin / grid_rows + 1;
-  const int64_t entries = grid_rows == 0 ? 1 : row_cells * kv_heads;
-  // Queries read and outputs written, keys and values read, at most all of them by each grid cell.
-  const int64_t bytes = 2 * (rows.length * query_heads + row_cells * keys * kv_heads) * heads.size * cost.element_bytes;
+  // Queries read and outputs written, keys and values read.
+  const int64_t cells = rows.length * query_heads + keys * ceil_div(query_heads, heads.group());
+  const int64_t bytes = 2 * cells * heads.size * cost.element_bytes;
   const int64_t forward = entries * kernel.entry_ns + mul_div(query_heads * blocks, kernel.block_ps, 1000) +
                           mul_div(query_heads * tiles, evaluate(kernel.tile_ps, keys), 1000) +
                           mul_div(bytes, kernel.kilobyte_ps, 1024 * 1000);
   return {forward, mul_div(forward, evaluate(kernel.backward_ppm, keys), ppm_one)};
+}
+
+}  // namespace
+
+PassTime entry_time(const AttentionModel& model, Range rows, int64_t length_tokens, int64_t query_heads) {
+  if (rows.length <= 0 || query_heads <= 0) return {};
+  const int64_t grid = model.grid_rows;
+  if (grid == 0) return rows_time(model, rows, length_tokens, query_heads, 1);
+  PassTime time;
+  for (int64_t begin = rows.begin, end = 0; begin < rows.end(); begin = end) {
+    end = std::min(rows.end(), (begin / grid + 1) * grid);
+    time +=
+        rows_time(model, {begin, end - begin}, length_tokens, query_heads, ceil_div(query_heads, model.heads.group()));
+  }
+  return time;
 }
 
 PassTime linear_time(const CostTable& cost, int64_t rows) {

@@ -91,8 +91,8 @@ BucketPlan plan_replica(const PlanInputs& inputs, const Stages& stages, const St
   if (inputs.mesh.cp == 1) return best;
   Stages home = stages;
   home.tiling = TilingRule::owner;
-  for (const ShardingChoice choice :
-       {ShardingChoice::sequence_zigzag, ShardingChoice::document_zigzag, ShardingChoice::adaptive}) {
+  for (const ShardingChoice choice : {ShardingChoice::contiguous, ShardingChoice::sequence_zigzag,
+                                      ShardingChoice::document_zigzag, ShardingChoice::adaptive}) {
     home.sharding = choice;
     BucketPlan other = plan_stages(inputs, home, step, bucket);
     if (rank_of(inputs, other) < rank_of(inputs, best)) best = std::move(other);
@@ -235,7 +235,12 @@ std::vector<BucketPlan> plan_together(const PlanInputs& inputs, const Stages& st
     sharing = i + 1;
   }
   for (size_t i = 0; i < sharing; ++i) plans[order[i]] = std::move(shared[i]);
-  return plans;
+  // Each bucket may be faster than at home while their sum is not.
+  std::vector<BucketPlan> home;
+  for (const BucketPlan& plan : plans) home.push_back(stay_home(inputs, plan));
+  prices.clear();
+  for (const BucketPlan& plan : home) prices.push_back(price_of(inputs, plan));
+  return rank_of(prices) < best ? home : plans;
 }
 
 /// A bucket for which nothing else counts. Where sharing is as fast as its parts could be, they are not planned.
@@ -261,8 +266,9 @@ void check_limits(const PlanInputs& inputs, const BucketPlan& plan) {
     throw InputError("exchange_bytes " + std::to_string(limits.exchange_bytes) + " is too small",
                      place + ", where a member needs " + std::to_string(most_held_bytes(inputs, plan)) +
                          " bytes of exchange buffers",
-                     inputs.keep_received ? "raise the limit, or plan without keep_received"
-                                          : "raise the limit, or use a strategy that moves fewer keys");
+                     inputs.keep_received    ? "raise the limit, or plan without keep_received"
+                     : inputs.members() == 1 ? "raise the limit"
+                                             : "raise the limit, or use a strategy that moves fewer keys");
   for (const LayerPlan& layer : plan.layers)
     if (most_tiles(layer) > limits.max_tiles)
       throw InputError("max_tiles " + std::to_string(limits.max_tiles) + " is too small",

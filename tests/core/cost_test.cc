@@ -42,6 +42,23 @@ TEST(KernelTiles, AreThoseWithAnAllowedPair) {
   }
 }
 
+TEST(EntryTime, OfAGridIsThatOfItsCellsHoweverRowsAreGrouped) {
+  const CostTable table = make_cost_table(find_model("llama3-8b"), find_hardware("h100"), 1);
+  const Heads heads{32, 8, 128};
+  constexpr int64_t grid = 512, length = 8192;
+  for (const Mask& mask : {Mask{}, Mask{.kind = MaskKind::sliding_window, .window_tokens = 512}}) {
+    const AttentionModel model{table, mask, heads, grid};
+    PassTime cells, of_one_head;
+    for (int64_t begin = 1000, end = 0; begin < 7000; begin = end) {
+      end = std::min<int64_t>(7000, (begin / grid + 1) * grid);
+      cells += entry_time(model, {begin, end - begin}, length, 32);
+      of_one_head += entry_time({table, mask, heads}, {begin, end - begin}, length, 4);
+    }
+    EXPECT_EQ(entry_time(model, {1000, 6000}, length, 32), cells);
+    EXPECT_EQ(entry_time(model, {1000, 6000}, length, 4), of_one_head) << "a kernel entry for each cell";
+  }
+}
+
 TEST(CaseP12, OneDocumentOf1024CostsMoreThanTwoOf512) {
   const AttentionCost cost;  // 128 x 128
   const Mask causal;

@@ -193,5 +193,39 @@ TEST(NeverSlower, AStepIsNoSlowerThanTheSameSlotsAtHomeInSmallerPoolsOrUnderLibr
   EXPECT_GT(faster, trials / 2);
 }
 
+/// Several buckets of one pool, whose sum counts: each may gain by sharing, and all together lose.
+TEST(NeverSlower, MicroStepsTogetherAreNoSlowerThanAtHome) {
+  for (uint64_t seed = 814; seed < 814 + random_runs<uint64_t>(90); ++seed) {
+    SplitMix64 rng{seed};
+    PlanInputs inputs = random_inputs(rng);
+    inputs.strategy = Strategy::equipoise;
+    inputs.pool = random_between(rng, 2, 4);
+    inputs.mesh = {.dp = inputs.pool, .pp = 1, .cp = random_between(rng, 2, 3)};
+    inputs.micro_steps = random_between(rng, 2, 3);
+    inputs.dp_sync = DpSync::step;
+    inputs.speeds_ppt.clear();
+    inputs.limits = {.window_tokens = inputs.limits.window_tokens, .max_tokens = inputs.limits.window_tokens};
+    const Corpus corpus = make_corpus(random_lengths(rng, inputs), inputs.arrival);
+    const PlannedStep ours = plan_all_buckets(inputs, corpus, {});
+    EXPECT_LE(ours.summary.step_ns, step_ns(inputs, all_home(inputs, ours.buckets))) << "seed " << seed;
+  }
+}
+
+TEST(NeverSlower, WithInvariantSumsAndASlidingWindowAPoolIsNoSlowerThanItsReplicas) {
+  PlanInputs inputs = cluster(2, 4, 1, DpSync::step);
+  inputs.limits.window_tokens = inputs.limits.max_tokens = 131072;
+  inputs.gradient_sum = GradientSum::invariant;
+  inputs.masks = {Mask{.kind = MaskKind::sliding_window, .window_tokens = 512, .layers = inputs.cost.layers}};
+  inputs.mesh.ranks_per_node = 4;
+  inputs.effort = Effort::fast;
+  std::vector<int64_t> lengths(130, 1024);
+  lengths[0] = lengths[1] = 65536;
+  const Corpus corpus = make_corpus(lengths, inputs.arrival);
+  const PlannedStep ours = plan_as(Strategy::equipoise, inputs, corpus);
+  PlanInputs single = inputs;
+  single.pool = 1;
+  EXPECT_LE(ours.summary.step_ns, plan_as(Strategy::equipoise, single, corpus).summary.step_ns);
+}
+
 }  // namespace
 }  // namespace equipoise
