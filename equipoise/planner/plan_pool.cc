@@ -77,12 +77,15 @@ BucketPlan keep_paying(const PlanInputs& inputs, const BucketPlan& placed, Bucke
 
 /// The bucket's tiles, under the masks where they pay: that members then wait for each other in all layers has a price
 /// too, so all and none are tried besides.
-BucketPlan plan_shared(const PlanInputs& inputs, const Stages& stages, const StepPlan& step, const Bucket& bucket) {
-  BucketPlan best = plan_stages(inputs, stages, step, bucket);
+BucketPlan keep_faster(const PlanInputs& inputs, BucketPlan best) {
   const BucketPlan home = stay_home(inputs, best);
   for (BucketPlan other : {keep_paying(inputs, best, home), home})
     if (rank_of(inputs, other) < rank_of(inputs, best)) best = std::move(other);
   return best;
+}
+
+BucketPlan plan_shared(const PlanInputs& inputs, const Stages& stages, const StepPlan& step, const Bucket& bucket) {
+  return keep_faster(inputs, plan_stages(inputs, stages, step, bucket));
 }
 
 /// A bucket of one replica: the fastest of its tiles, of the same shards without them, and of each sharding.
@@ -187,6 +190,17 @@ bool could_be_faster(std::vector<Price> prices, std::span<const size_t> next, st
   return false;
 }
 
+/// The first fastest way to plan the same buckets: what pays in each bucket may not pay in their sum.
+std::vector<BucketPlan> fastest_of(const PlanInputs& inputs, std::vector<std::vector<BucketPlan>> ways) {
+  std::vector<std::pair<int64_t, int64_t>> ranks;
+  for (const std::vector<BucketPlan>& buckets : ways) {
+    std::vector<Price> prices;
+    for (const BucketPlan& plan : buckets) prices.push_back(price_of(inputs, plan));
+    ranks.push_back(rank_of(prices));
+  }
+  return std::move(ways[std::min_element(ranks.begin(), ranks.end()) - ranks.begin()]);
+}
+
 std::vector<BucketPlan> plan_together(const PlanInputs& inputs, const Stages& stages, const StepPlan& step,
                                       std::span<const Bucket> buckets);
 
@@ -224,23 +238,27 @@ std::vector<BucketPlan> plan_together(const PlanInputs& inputs, const Stages& st
   }
   const std::vector<size_t> order = by_falling_spread(prices);
   auto best = rank_of(prices);
-  size_t sharing = 0;  // of the order, in the best
+  size_t sharing = 0;              // of the order, in the best
+  std::vector<BucketPlan> placed;  // all tiles, in the order
   std::vector<BucketPlan> shared;
   for (size_t i = 0; i < order.size(); ++i) {
     if (!could_be_faster(prices, std::span(order).subspan(i), shared_ns, best)) break;
-    shared.push_back(plan_shared(inputs, stages, step, buckets[order[i]]));
+    placed.push_back(plan_stages(inputs, stages, step, buckets[order[i]]));
+    shared.push_back(keep_faster(inputs, placed.back()));
     prices[order[i]] = price_of(inputs, shared.back());
     if (rank_of(prices) >= best) continue;
     best = rank_of(prices);
     sharing = i + 1;
   }
   for (size_t i = 0; i < sharing; ++i) plans[order[i]] = std::move(shared[i]);
-  // Each bucket may be faster than at home while their sum is not.
-  std::vector<BucketPlan> home;
-  for (const BucketPlan& plan : plans) home.push_back(stay_home(inputs, plan));
-  prices.clear();
-  for (const BucketPlan& plan : home) prices.push_back(price_of(inputs, plan));
-  return rank_of(prices) < best ? home : plans;
+  std::vector<std::vector<BucketPlan>> ways(2);
+  for (const BucketPlan& plan : plans) ways[1].push_back(stay_home(inputs, plan));
+  ways[0] = std::move(plans);
+  if (placed.size() == order.size()) {
+    ways.emplace_back(order.size());
+    for (size_t i = 0; i < order.size(); ++i) ways[2][order[i]] = std::move(placed[i]);
+  }
+  return fastest_of(inputs, std::move(ways));
 }
 
 /// A bucket for which nothing else counts. Where sharing is as fast as its parts could be, they are not planned.

@@ -194,7 +194,7 @@ TEST(NeverSlower, AStepIsNoSlowerThanTheSameSlotsAtHomeInSmallerPoolsOrUnderLibr
 }
 
 /// Several buckets of one pool, whose sum counts: each may gain by sharing, and all together lose.
-TEST(NeverSlower, MicroStepsTogetherAreNoSlowerThanAtHome) {
+TEST(NeverSlower, MicroStepsTogetherAreNoSlowerThanAtHomeOrUnderLibra) {
   for (uint64_t seed = 814; seed < 814 + random_runs<uint64_t>(90); ++seed) {
     SplitMix64 rng{seed};
     PlanInputs inputs = random_inputs(rng);
@@ -208,6 +208,9 @@ TEST(NeverSlower, MicroStepsTogetherAreNoSlowerThanAtHome) {
     const Corpus corpus = make_corpus(random_lengths(rng, inputs), inputs.arrival);
     const PlannedStep ours = plan_all_buckets(inputs, corpus, {});
     EXPECT_LE(ours.summary.step_ns, step_ns(inputs, all_home(inputs, ours.buckets))) << "seed " << seed;
+    PlanInputs libra = inputs;
+    libra.strategy = Strategy::libra;
+    EXPECT_LE(ours.summary.step_ns, step_ns(libra, plan_buckets(libra, ours.step))) << "seed " << seed;
   }
 }
 
