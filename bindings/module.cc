@@ -20,8 +20,6 @@ nb::object to_numpy(std::vector<int64_t> words, std::size_t columns) {
 
 NB_MODULE(_core, module) {
   using namespace equipoise::bindings;
-  // A program that ends by an exception holds plans until its very end; its user should not read about our bindings.
-  nanobind::set_leak_warnings(false);
   module.doc() = "The planner of equipoise in C++";
   init_inputs(module);
   init_steps(module);

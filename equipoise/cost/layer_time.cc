@@ -56,8 +56,9 @@ std::vector<int64_t> who_waits(std::span<const LayerPlan> layers, int64_t replic
   std::iota(first.begin(), first.end(), 0);
   const auto join = [&](const std::vector<Message>& messages) {
     for (const Message& message : messages) {
-      const auto [low, high] = std::minmax(first[message.from.value / cp], first[message.to.value / cp]);
-      if (low != high) std::replace(first.begin(), first.end(), int64_t{high}, int64_t{low});
+      const int64_t from = first[message.from.value / cp];
+      const int64_t to = first[message.to.value / cp];
+      if (from != to) std::replace(first.begin(), first.end(), std::max(from, to), std::min(from, to));
     }
   };
   for (const LayerPlan& layer : layers) {

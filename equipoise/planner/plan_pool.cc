@@ -75,8 +75,8 @@ BucketPlan keep_paying(const PlanInputs& inputs, const BucketPlan& placed, Bucke
   return home;
 }
 
-/// The bucket's tiles, under the masks where they pay: that members then wait for each other in all layers has a price
-/// too, so all and none are tried besides.
+/// Of a bucket's tiles those under the masks where they pay: that members then wait for each other in all layers has a
+/// price too, so all and none are tried besides.
 BucketPlan keep_faster(const PlanInputs& inputs, BucketPlan best) {
   const BucketPlan home = stay_home(inputs, best);
   for (BucketPlan other : {keep_paying(inputs, best, home), home})
@@ -84,6 +84,7 @@ BucketPlan keep_faster(const PlanInputs& inputs, BucketPlan best) {
   return best;
 }
 
+/// The bucket shared by the pool, where that pays.
 BucketPlan plan_shared(const PlanInputs& inputs, const Stages& stages, const StepPlan& step, const Bucket& bucket) {
   return keep_faster(inputs, plan_stages(inputs, stages, step, bucket));
 }

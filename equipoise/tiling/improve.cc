@@ -5,7 +5,6 @@
 #include "equipoise/tiling/improve.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 
 #include "equipoise/base/integers.h"

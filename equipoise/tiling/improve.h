@@ -13,8 +13,9 @@ namespace equipoise {
 /// An exchange stays if it lowers the sum over members of a steep power of traffic; early on also if it raises it by up
 /// to `patience_ppm` millionths, so that small valleys are left. Members above their capacity take no more work;
 /// exchange_bytes holds. Where every segment lies whole on one member nothing is exchanged: released rows are the
-/// fewest already. The same tries give the same result: the random numbers have a fixed seed. Cost: about a microsecond
-/// a try.
+/// fewest already. The same tries give the same result: the random numbers have a fixed seed.
+///
+/// Cost: about a microsecond a try.
 void improve(Board& board, std::span<const int64_t> capacity_ns, int64_t tries, int64_t patience_ppm);
 
 /// The most traffic of a member.
